@@ -28,7 +28,7 @@ from rag.quoting import counted, visible
 from rag.retrieval.exact import TextResult, alternatives
 from rag.retrieval.lookup import definitions, similar_names
 from rag.retrieval.overview import outline_of_file
-from rag.retrieval.question import last_part
+from rag.retrieval.question import bare_name, last_part
 from rag.retrieval.shown_definition import definition_at, hit_of_lines, line_of
 from rag.retrieval.uses import Uses, indexed_files, summary, uses_of_name
 from rag.types import Citation, DialogTurn, FileOutline, Hit, PatternMatches
@@ -173,6 +173,7 @@ class Tools:
         return FoundPart(hit.place)
 
     def _definition(self, name: str) -> Found:
+        name = bare_name(name)
         found = [one for index in self.indexes for one in _definitions(index, name)]
         if not found:
             near = dict.fromkeys(one for index in self.indexes for one in similar_names(index, name))
@@ -275,6 +276,7 @@ class Tools:
         return visible(path) + (f": {shown}{more}" if defined else "")
 
     def _callers(self, name: str, path: str) -> Found:
+        name = bare_name(name)
         every = [uses_of_name(index, name) for index in self.indexes]
         if path:
             is_wanted = Patterns.of([path], where="the path", paths=self._paths()).match

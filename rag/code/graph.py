@@ -12,6 +12,7 @@ import posixpath
 import re
 import threading
 from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 
 from rag.code.file_graph import CALL
 from rag.code.graph_files import MAX_FILES, GraphFiles, LoadedFiles
@@ -22,6 +23,8 @@ from rag.types import AttributedUses, CodeDefinition, CodeUse, UseRole
 
 _MAX_CACHED_DEFINITIONS = 20_000
 """Bounds the cache of definitions by name, about 6 MB."""
+_SEPARATORS, _WITH_MARKS = re.compile(r"\.|::|->|(?<=\w)#|/"), re.compile(r"\.|::|->|#|/")
+"""A name may begin with the mark of a private member, `Client.#send`, or only be written with it."""
 
 
 class RepositoryGraph:
@@ -43,15 +46,20 @@ class RepositoryGraph:
         return self._written(name, are_values=False)
 
     def values(self, name: str) -> list[CodeDefinition]:
-        """Return the values and types of a name that are declared, as `definitions` does."""
+        """Return the values and types of a name that are declared, and what files other than code define
+        (targets of make), as `definitions` does.
+        """
         return self._written(name, are_values=True)
 
     def _written(self, name: str, *, are_values: bool) -> list[CodeDefinition]:
         name = composed(name)
         if not name.isidentifier() and (whole := self._named(name, [], are_values)):
             return whole
-        parts = [part for part in re.split(r"\.|::|->|#|/", name) if part]
-        return self._named(parts[-1], parts[:-1], are_values) if parts else []
+        for separators in (_SEPARATORS, _WITH_MARKS) if "#" in name else (_WITH_MARKS,):
+            parts = list(filter(None, separators.split(name)))
+            if parts and (found := self._named(parts[-1], parts[:-1], are_values)):
+                return found
+        return []
 
     def _named(self, name: str, owners: Sequence[str], are_values: bool) -> list[CodeDefinition]:
         """Return the definitions of a name that are in all of the owners: modules, classes."""
@@ -71,7 +79,10 @@ class RepositoryGraph:
         if found is None:
             files = self.files.defining(name)
             if are_values:
-                found = tuple(one for file in files for one in file.values if one.name == name)
+                others = [self.files.file(path) for path in sorted(self.files.definers(name))[:MAX_FILES]]
+                targets = (one for file in others if file not in files for one in file.with_names)
+                every = (*(one for file in others for one in file.values), *targets)
+                found = tuple(replace(one, unit="constant") for one in every if one.name == name)
             else:
                 found = tuple(file.definition(n) for file in files for n in file.named.get(name, ()))
             with self._lock:

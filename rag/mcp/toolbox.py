@@ -22,7 +22,7 @@ from rag.memory.claims import CheckedClaim
 from rag.quoting import visible
 from rag.retrieval.kinds.asked import INCOMPLETE
 from rag.retrieval.lookup import definitions
-from rag.retrieval.question import last_part
+from rag.retrieval.question import bare_name, last_part
 from rag.retrieval.uses import Uses, indexed_files, summary, uses_of_name
 from rag.review.report import as_markdown
 from rag.review.values import Review
@@ -260,8 +260,12 @@ class Toolbox:
 
     async def find_symbol(self, progress: Progress, repository: Repository, name: str) -> Reply:
         """Return the definitions of a symbol."""
+        name = _checked_name(name)
         hits = await self._host.run(definitions, repository.store, name)
         unread = "" if hits else await self._unread(repository, name, 0)
+        if not hits and (uses := (await self._host.run(uses_of_name, repository.store, name)).found):
+            more = f" and {len(uses) - 1} more" if len(uses) > 1 else ""
+            unread = f", but written in {uses[0].path}:{uses[0].line}{more} (who_calls lists them){unread}"
         shown = hits[:MAX_RESULTS]
         files = indexed_files(repository.store.file_count)
         text = _listed(shown, nothing=f"{name} is not defined in {files}{unread}.")
@@ -271,6 +275,7 @@ class Toolbox:
 
     async def who_calls(self, progress: Progress, repository: Repository, symbol: str) -> Reply:
         """Return the callers of a symbol, or if there are none, the places that mention it."""
+        symbol = _checked_name(symbol)
         found = await self._host.run(uses_of_name, repository.store, symbol)
         unread = await self._unread(repository, symbol, len(found.found))
         places = [f"{path}:{ranges(lines)}" for (path, *_), lines in _by_definition(found)]
@@ -369,6 +374,12 @@ class Toolbox:
     def _places(self, found: Sequence[types.Citation | types.CodeFact]) -> list[Json]:
         """Return the JSON of places, with the names of their repositories and their URLs."""
         return [placed(self._host, one, to_json(one)) for one in found]
+
+
+def _checked_name(name: str) -> str:
+    if not (bare := bare_name(name)):
+        raise ConfigError("the name is empty; pass the name of a function, a class or a constant")
+    return bare
 
 
 def placed(host: Host, of: types.Citation | types.Hit | types.CodeFact, written: Json) -> Json:

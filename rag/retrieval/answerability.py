@@ -26,6 +26,7 @@ from typing import NamedTuple
 from rag.analysis import WORD, is_stop_word, term_set, terms
 from rag.identifiers import LIKE_CODE, UPPER, folded
 from rag.ports import takes_bags
+from rag.retrieval.asked_definition import asked_definition
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.german import function_words
@@ -154,7 +155,10 @@ def judge(
     ):
         value = 1.0  # the definition or the file that the question names exists
     elif found.hits and (
-        found.ranked[0].legs.get("pointed") or _shows_subject(found) or (foreign and not by_words)
+        found.ranked[0].legs.get("pointed")
+        or _shows_subject(found)
+        or _asks_for_defined(searchers, found)
+        or (foreign and not by_words)
     ):
         value = 1.0
     elif found.hits and occurs:
@@ -206,6 +210,7 @@ def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):
         return True
     is_name = _LIKE_CODE.search(name) is not None or specificity(folded(name)) == 1
+    is_name = is_name or name in sought.question.names
     return facts.kind in (CALLERS, LIST) and is_name and name in sought.question.text
 
 
@@ -223,6 +228,13 @@ def _names_definition(searchers: Sequence[Searcher], found: RetrievalResult) -> 
     """Return whether the question has the name of a definition, in whatever language the rest is."""
     names = map(last_part, found.sought.question.names)
     return any(searcher.defines(name) for name in names for searcher in searchers)
+
+
+def _asks_for_defined(searchers: Sequence[Searcher], found: RetrievalResult) -> bool:
+    """Return whether the question asks for a definition that exists: "Where is `t` defined?"."""
+    name = asked_definition(found.sought.question)
+    graphs = [searcher.index.graph for searcher in searchers if name]
+    return any(graph.definitions(name) or graph.values(name) for graph in graphs)
 
 
 def signals(searchers: Sequence[Searcher], found: RetrievalResult) -> Signals:
@@ -350,12 +362,15 @@ def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> li
     words: dict[str, _Word] = {}
     names, ignored = _names(text), function_words(text)
     for match in WORD.finditer(text):
+        lower = match[0].lower()
+        if lower in words or lower in ignored:
+            continue
         parts = [term for term in dict.fromkeys(terms(match[0])) if len(term) > 1 or not term.isascii()]
-        if not parts or match[0].lower() in words or match[0].lower() in ignored:
+        if not parts:
             continue
         count = {term: sum(len(s.index.postings(term).chunks) for s in searchers) for term in parts}
         named = match.start() in names
-        words[match[0].lower()] = _Word(
+        words[lower] = _Word(
             text=match[0],
             rarity=_mean([_rarity(chunks, count[term]) for term in parts]),
             held=_held_share(parts, {term: _rarity(chunks, count[term]) for term in parts}, held),

@@ -21,8 +21,10 @@ MAX_CHUNKS = 24
 """A name that more chunks define is no answer by itself."""
 UNITS = r"(?:function|method|class|struct|type|interface|trait|module|macro|constant|enum)"
 UNIT, AFTER = rf"(?:(?:the|an?) )?(?:{UNITS} )?", rf"(?: {UNITS})?"
-_PART = rf"(?!\d)[\w$*%{MARKS}][\w$*%'{MARKS}-]{{0,120}}"
-NAME = rf"[`\"'“‘]?({_PART}(?:(?:\.|::?|->|#|/){_PART}){{0,6}}[!?]?)(?:\(\))?[`\"'”’]?"
+_PART = rf"[~#]?(?!\d)[\w$*%{MARKS}][\w$*%'{MARKS}-]{{0,120}}"
+_MARKS = "`\"'“‘"
+"""What may stand before a name; a word with it is one, also if it is a word of any text."""
+NAME = rf"[{_MARKS}]?({_PART}(?:(?:\.|::?|->|#|/){_PART}){{0,6}}[!?]?)(?:\(\))?[`\"'”’]?"
 HERE = r"(?: in (?:this|the) (?:repo\w*|code\w*|project|package|library))?\W*\Z"
 _PLAIN = re.compile(
     rf"\A\W*(?:where (?:is|are) {UNIT}{NAME}{AFTER} (?:defined|declared|implemented)"
@@ -50,6 +52,7 @@ _VALUE = re.compile(
     re.I,
 )
 """What asks for the value of a constant."""
+_SPAN, _SPANNED = re.compile(r"`([^`\n]{1,200})`"), "spanned_name"
 _MAX_READ = 64
 _DECLARES = 1.2
 """What the declaration of a type counts; another definition of its name counts 1."""
@@ -57,9 +60,14 @@ _DECLARES = 1.2
 
 def asked_definition(question: ParsedQuestion) -> str:
     """Return the name whose definition is all that a question asks for; "" if it asks for more."""
+    spans = _SPAN.findall(question.text)
+    if len(spans) == 1 and not re.fullmatch(NAME, spans[0]):  # "`<=>`", "`a title with spaces`"
+        found = _PLAIN.match(_SPAN.sub(f"`{_SPANNED}`", question.text))
+        return spans[0] if found and found[found.lastindex or 0] == _SPANNED else ""
     if found := _PLAIN.match(question.text):
-        name = next(filter(None, found.groups()))
-        return "" if is_stop_word(without_marks(name)) else name
+        name = found[found.lastindex or 0]
+        is_marked = found.string[found.start(found.lastindex or 0) - 1] in _MARKS
+        return "" if is_stop_word(without_marks(name)) and not is_marked else name
     found = _OF_CODE.match(question.text)
     name = without_marks(found[1]) if found else ""
     is_written = name in question.names or not (name.isidentifier() or is_stop_word(name))

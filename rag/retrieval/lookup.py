@@ -50,7 +50,7 @@ def definitions(index: ChunkIndex, name: str) -> list[Hit]:
     the given spelling come first, small ones that share a chunk with their own lines, then the values of that
     name that no chunk is named after. Empty when nothing of that name is defined.
     """
-    scope, symbol = _split_name(name)
+    scope, symbol = _split_defined(index, name)
     hits = [index.hit(chunk, 1.0, {}) for chunk in index.defining(symbol)]
     for one in index.graph.definitions(symbol):
         if not any(hit.path == one.path and hit.start <= one.end and one.start <= hit.end for hit in hits):
@@ -91,8 +91,7 @@ def lines_with(index: ChunkIndex, name: str) -> list[LinesWithName]:
     symbols of the same name are not distinguished, and comments and strings that contain the name count as
     mentions. At most 2,000 chunks are read.
     """
-    is_whole = not name.isidentifier() and any(one.name == name for one in index.graph.definitions(name))
-    symbol = composed(name) if is_whole else _split_name(name)[1]
+    symbol = _split_defined(index, name)[1]
     whole = terms(symbol)[-1:]
     if not whole:
         return []
@@ -162,6 +161,14 @@ def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> LinesWithName | 
     if not mentions:
         return None
     return LinesWithName(hit, tuple(hit.start + n for n in (calls or mentions)), bool(calls))
+
+
+def _split_defined(index: ChunkIndex, name: str) -> tuple[str, str]:
+    """Return the scope and the symbol of a name; one that is defined as it is written, `#send`, is whole."""
+    name = composed(name)
+    marked = (one.name for one in index.graph.definitions(name) if not one.name.isidentifier())
+    whole = next(filter(name.endswith, marked), "")
+    return (name.removesuffix(whole).rstrip(".:#"), whole) if whole else _split_name(name)
 
 
 def _split_name(name: str) -> tuple[str, str]:

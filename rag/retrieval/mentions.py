@@ -140,11 +140,13 @@ def project_question(index: ChunkIndex, question: ParsedQuestion, *, begins: boo
     The project may be called by its name, in a first question also "this" or "it". In a question that depends
     on earlier ones, "it" may be anything.
     """
-    text, words = question.text, frozenset(_words(question.text))
+    text = question.text
+    if len(text) > _LONG_QUESTION_CHARS or not len(index):
+        return None
+    words = frozenset(_words(text))
     # API, CLI and e2e are words.
     named = any(not name.isupper() and name not in asked_words() for name in question.names)
-    is_other = question.places or question.paths or named or OF_CODE.search(text)
-    if is_other or len(text) > _LONG_QUESTION_CHARS or not len(index):
+    if question.places or question.paths or named or OF_CODE.search(text):
         return None
     if row := overview_question(words, project_names(index), begins=begins):
         return row

@@ -272,6 +272,15 @@ def without_marks(name: str) -> str:
     return name.strip(_END_MARKS)
 
 
+def bare_name(name: str) -> str:
+    """Return a name that is asked for without the quotes around it and its arguments: "`send(text)`"."""
+    name = name.strip()
+    if len(name) > 2 and name[0] == name[-1] and name[0] in "`'\"":
+        name = name[1:-1].strip()
+    head = name.partition("(")[0]
+    return head if re.search(r"[\w?!]\Z", head) else name
+
+
 def last_part(name: str) -> str:
     """Return the last part of a qualified name: `run` of `app.Server.run` and of `Server::run`."""
     return re.split(r"\.|::|->|#", name)[-1]

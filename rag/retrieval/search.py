@@ -44,7 +44,7 @@ from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
 from rag.retrieval.working_set import Exchange, WeighedPlace
 from rag.types import CodeFacts, Hit, Subject
-from rag.types.question_kinds import COMMAND, LINES, MESSAGE, OVERVIEW, SETTING
+from rag.types.question_kinds import CALLERS, COMMAND, LINES, MESSAGE, OVERVIEW, SETTING
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
@@ -333,7 +333,7 @@ def _code_facts(
     best: Sequence[tuple[Hit, ChunkIndex]],
     purpose: str,
 ) -> CodeFacts | None:
-    if not kinds or not (best or sought.recalled or purpose):
+    if not kinds or not (best or sought.recalled or purpose or CALLERS in kinds):
         return None
     return find(Asked(sought, [s.index for s in searchers], [Ranked(*one) for one in best], purpose), kinds)
 

@@ -120,9 +120,9 @@ def uses_of_name(
 
     With `calls`, these are the calls alone if there are any.
     """
-    every = meant or index.graph.definitions(name.strip().removesuffix("()"))
-    if meant := meant or definitions_meant(index, name):
-        return replace(_uses_of(index, meant, calls), definitions=len(every))
+    symbol = name.strip().removesuffix("()")
+    if every := meant or index.graph.definitions(symbol) or index.graph.values(symbol):
+        return replace(_uses_of(index, meant or preferred(index, every), calls), definitions=len(every))
     held = lines_with(index, name)
     called = [use for use in held if use.calls and use.hit.kind in ("code", "test") and calls]
     role: UseRole = "call" if called else "mention"
@@ -138,9 +138,11 @@ def uses_of_name(
 def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) -> Uses:
     targets = meant[:_MAX_TARGETS]
     target = targets[0]
-    every = index.graph.attributed(targets)
-    if language_of_path(target.path) == TEMPLATE:
-        every = AttributedUses()  # the manifests that include it are not in the graph
+    is_value = target.unit == "constant"
+    values = [*index.graph.values(target.name), *(targets if is_value else ())]
+    # The graph has no references to values, and the manifests that include a template are not in it.
+    has_none = is_value or language_of_path(target.path) == TEMPLATE
+    every = AttributedUses() if has_none else index.graph.attributed(targets)
     called = [use for use in every.uses if use.role == "call"]
     are_calls = calls and bool(called)
     found = called if are_calls else list(every.uses)
@@ -163,7 +165,9 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
             for imports in (False, True)
         )
         limits += [limit] if (limit := limit_of_lines(index, target.name)) else []
-        is_rare = target.name not in COMMON and len(index.graph.definitions(target.name)) == 1
+        named = {(one.path, one.scope) for one in values if is_value}  # it may be set in several places
+        named |= {(one.path, one.qualified_name) for one in index.graph.definitions(target.name)}
+        is_rare = target.name not in COMMON and len(named) == 1
         found, by_name = (written, imports) if is_rare else ([], [*written, *imports])
         are_calls = calls and any(use.role == "call" for use in found)
     if len(meant) > _MAX_TARGETS:

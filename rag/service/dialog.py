@@ -378,7 +378,8 @@ class Dialog:
             return ""
         if not confidence.found:  # a model that looks further gets the doubt, else this is the answer
             return warning(replace(confidence, found=True), found.hits) if self.leads else ""
-        unread = missing_note(self.repositories, confidence, around=self.engine.reads_around)
+        named, around = found.sought.question.names, self.engine.reads_around
+        unread = missing_note(self.repositories, confidence, named, around=around)
         return warning(confidence, found.hits, unread, is_part=any(map(is_part, self.repositories)))
 
     def _answer_tokens(self) -> int:

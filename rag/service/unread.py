@@ -18,6 +18,7 @@ from rag.corpus.walk import walk
 from rag.corpus.worktree import work_tree
 from rag.errors import SourceError
 from rag.quoting import one_line
+from rag.retrieval.lookup import definitions
 from rag.retrieval.question import last_part
 from rag.retrieval.search import RetrievalResult
 from rag.service.repository import Repository
@@ -29,6 +30,8 @@ _NO_CODE = frozenset(
 )
 """Reasons to skip a file that a count need not mention: nothing is called or defined there."""
 _NAMED_PLACES = 6
+_MAX_NAMES = 12
+_LIMITED = "the search of what is not indexed is incomplete"
 _READ_BYTES = 1 << 20
 """How much of the files that were read and not indexed is searched with every count."""
 WARNING_SECONDS = 0.3
@@ -131,7 +134,7 @@ def _note(found: Unread) -> str:
     if left_out := +found.left_out:
         said.append(f"not searched: {_counts(left_out)}")
     if found.limit:
-        said.append(f"the search of what is not indexed is incomplete: {found.limit}")
+        said.append(f"{_LIMITED}: {found.limit}")
     return "; ".join(said)
 
 
@@ -161,14 +164,24 @@ def is_part(repository: Repository) -> bool:
     return bool(_count_note(repository)) or not repository.checkout.has_files
 
 
-def missing_note(repositories: Sequence[Repository], confidence: Confidence | None, *, around: bool) -> str:
-    """Return where the words that a question misses are in what is not indexed; "" if they are nowhere."""
+def missing_note(
+    repositories: Sequence[Repository],
+    confidence: Confidence | None,
+    named: Sequence[str] = (),
+    *,
+    around: bool,
+) -> str:
+    """Return where the words that a question misses, and the names in it that nothing indexed defines, are in
+    what is not indexed; or that this is not known. "" if they are nowhere.
+    """
     if confidence is None or confidence.is_sure:
         return ""
-    names = [*confidence.absent, *([confidence.missing_part.name] if confidence.missing_part else [])]
-    notes = [
-        unread_note(one, names, ignore_case=True, around=around, max_seconds=WARNING_SECONDS)
-        for one in repositories
-        if names
-    ]
-    return "; ".join(note for note in notes if note.startswith("not indexed"))
+    missing = [*confidence.absent, *([confidence.missing_part.name] if confidence.missing_part else [])]
+    notes = []
+    for one in repositories:
+        others = (name for name in map(last_part, named) if not definitions(one.store, name))
+        if names := list(dict.fromkeys((*missing, *others)))[:_MAX_NAMES]:
+            note = unread_note(one, names, ignore_case=True, around=around, max_seconds=WARNING_SECONDS)
+            said = note.split("; ")
+            notes += [note] if note.startswith("not indexed") else [n for n in said if n.startswith(_LIMITED)]
+    return "; ".join(notes)

@@ -94,6 +94,12 @@ def test_markdown_and_code_of_an_answer_are_rendered() -> None:
     assert '<span class="c">    4</span>  b' in html, "a source shows its lines with their numbers"
 
 
+def test_a_text_longer_than_any_answer_is_shown_as_it_is() -> None:
+    text = "x **y**\n" * 37_500
+    page = Reader(html := answer_html("How?", text, [source(1)]))
+    assert "<strong>y" not in html and page.text.count("**y**") == 37_500
+
+
 def test_a_place_is_listed_once() -> None:
     text = "This is in `sign` (`snip/a.py:3`) [1].\n\n- `g` — `snip/b.py:3` [2] — function\n"
     sources = [source(1), source(2, "snip/b.py")]

@@ -16,7 +16,7 @@ from rag.evaluation.answers import (
 )
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
-from tools.benchmarks.quality import calibration_error, separation
+from tools.benchmarks.kinds import calibration_error, separation
 
 RECORDS = [
     {

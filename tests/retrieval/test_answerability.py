@@ -80,6 +80,13 @@ def test_it_is_found_unless_no_word_occurs_anywhere(judged, question, found):
     assert judged(question).found is found
 
 
+@pytest.mark.parametrize("question", ["Who calls `t`?", "Where is `t` defined?", "Who calls `_`?"])
+def test_a_name_of_one_letter_is_a_name(searcher_of, question):
+    one = searcher_of({"a.py": "def t(x):\n    return x\n\n\ndef _(y):\n    return t(y)\n\n\n_(t(1))\n"})
+    found = search([one], question)
+    assert judge([one], found).is_sure and (found.code_facts or "defined" in question)
+
+
 WRAPPINGS = [
     "{} TLDR please",
     "ELI5: {}",

@@ -41,6 +41,34 @@ def facts(searcher, question):
     return None if found is None else [(item.path, item.start, item.certain) for item in found.items]
 
 
+IMPORTING = {
+    "app/ways.py": "class Importer:\n    pass\n\n\ndef extend(one):\n    return one\n\n\nMAX_AGE = 3\n",
+    "app/more.py": "from app.ways import MAX_AGE, Importer, extend\n\n\ndef made(age):\n"
+    "    return extend(Importer()) if age < MAX_AGE else None  # the limit\n",
+    "theme.feature": "Feature: Themes\n  Scenario: Where an Importer extends\n    Given a theme\n",
+    "Makefile": "check-all: made\n\tpython -m app\n\nrelease: check-all\n\techo\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "says", "places"),
+    [
+        ("Who calls Importer?", "`Importer` is called in 1 place", [("app/more.py", 5, True)]),
+        ("Where is Importer used?", "`Importer` is used in 1 place", [("app/more.py", 5, True)]),
+        ("Who calls extend?", "`extend` is called in 1 place", [("app/more.py", 5, True)]),
+        ("Who imports Importer?", "`Importer` is imported in 1 place", [("app/more.py", 1, True)]),
+        ("Who uses MAX_AGE?", "`MAX_AGE` is possibly used in 1 place; 1 other line of code has", None),
+        ("Who calls `MAX_AGE`?", "`MAX_AGE` is used in 1 place, but not called there by its name", None),
+        ("Who calls `Where an Importer extends`?", "`Themes.Where an Importer extends` is called in 0", None),
+        ("Who calls check-all?", "`check-all` is used in 1 place", [("Makefile", 4, False)]),
+    ],
+)
+def test_names_with_words_of_relations_and_constants_have_uses(searcher_of, question, says, places):
+    found = search([searcher_of(IMPORTING)], question).code_facts
+    assert found is not None and says in found.summary, found
+    assert places is None or [(one.path, one.start, one.certain) for one in found.items] == places
+
+
 @pytest.mark.parametrize(
     "question",
     [

@@ -82,3 +82,13 @@ def test_callers_are_what_is_resolved_and_what_may_be(store):
         ("a.c", "main", 9, True),
         ("a.c", "main", 10, True),
     ]
+
+
+@pytest.mark.parametrize("name", ["#send", "Client.#send", "Client#send", "send", "Client.send"])
+def test_the_mark_of_a_private_member_belongs_to_its_name_if_it_is_defined_with_it(searcher_of, name):
+    code = "class Client {\n  #send() {}\n  go() { this.#send(); }\n}\nexport function send() {}\n"
+    index = searcher_of({"client.js": code, "more.js": "class Client {\n  send() {}\n}\n"}).index
+    found = [(hit.path, hit.start) for hit in definitions(index, name)]
+    marked, plain = ("client.js", 2), {("client.js", 5), ("more.js", 2)}
+    assert marked in found if name in ("#send", "Client.#send") else plain & {*found}, found
+    assert (marked in found) != bool(plain & {*found}) or name == "Client.send"

@@ -67,7 +67,7 @@ def names_of(store: Any) -> list[str]:
         name
         for path, (_, kind) in store.files().items()
         if kind == "code"
-        for one in store.graph.defined_in(path)
+        for one in (*store.graph.defined_in(path), *store.graph.values_in(path))
         for name in (one.name, one.qualified_name)
         if len(one.name) > 1 and name.replace(".", "").isidentifier()
     }
@@ -193,3 +193,23 @@ def test_all_interfaces_say_what_an_answer_does_not_cover(
         assert "not indexed: vendor/x/ship.py:1 (vendored)" in nowhere
     for text in said:
         assert says in text and note in text, text
+
+
+def test_a_name_is_found_however_a_client_writes_it(sealing: Served) -> None:
+    async def by_mcp() -> None:
+        async with connected(f"{sealing.url}/mcp") as session:
+            for name in (
+                "seal_parcel",
+                "`seal_parcel`",
+                " 'seal_parcel' ",
+                "seal_parcel()",
+                "seal_parcel(x, y)",
+            ):
+                text, *_ = await called(session, "who_calls", repoName="shop", symbol=name)
+                assert text.startswith("`seal_parcel` is called in 1 place"), text
+                text, *_ = await called(session, "find_symbol", repoName="shop", name=name)
+                assert text.startswith("core/seal.py:1-2"), text
+            text, *_ = await called(session, "find_symbol", repoName="shop", name="parcel")
+            assert "is not defined" in text and ", but written in " in text and ".py:" in text, text
+
+    asyncio.run(by_mcp())

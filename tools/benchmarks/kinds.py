@@ -19,7 +19,7 @@ from rag.evaluation.answers import (
 from rag.evaluation.questions import Question, read_questions, read_records
 from rag.evaluation.trees import plan
 from tools.benchmarks.bench import QUESTIONS, Bench, show, where
-from tools.benchmarks.quality import calibration_error, measure, repositories_of, separation
+from tools.benchmarks.quality import measure, repositories_of
 
 KINDS = QUESTIONS / "kinds"
 
@@ -78,3 +78,28 @@ def _show_confidence(split: str, answered: Sequence[Answered]) -> None:
         area = separation(scores, right)
         rows.append((name, len(group), f"{area or 0:.3f}", f"{calibration_error(scores, right):.3f}"))
     show(f"Confidence, {split} repositories", ("it says", "n", "AUROC", "calibration error"), rows)
+
+
+def separation(scores: Sequence[float], right: Sequence[bool]) -> float | None:
+    """Return the area under the ROC curve: how often a right answer's score is above a wrong one's.
+
+    Equal scores count half. None if all are right, or none is.
+    """
+    good = [score for score, is_right in zip(scores, right, strict=True) if is_right]
+    bad = [score for score, is_right in zip(scores, right, strict=True) if not is_right]
+    if not good or not bad:
+        return None
+    return sum((g > b) + (g == b) / 2 for g in good for b in bad) / (len(good) * len(bad))
+
+
+def calibration_error(scores: Sequence[float], right: Sequence[bool], bins: int = 10) -> float:
+    """Return the expected calibration error, in bins of equal width from 0 to 1 (Naeini et al., 2015)."""
+    total = 0.0
+    for n in range(bins):
+        inside = [
+            (score, is_right)
+            for score, is_right in zip(scores, right, strict=True)
+            if min(int(score * bins), bins - 1) == n
+        ]
+        total += abs(sum(score for score, _ in inside) - sum(is_right for _, is_right in inside))
+    return total / len(scores) if scores else 0.0

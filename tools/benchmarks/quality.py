@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from rag.errors import RagError
@@ -62,28 +61,3 @@ def _peers(bench: Bench) -> list[System]:
     except NotMeasured as reason:
         not_measured(reason)
         return []
-
-
-def separation(scores: Sequence[float], right: Sequence[bool]) -> float | None:
-    """Return the area under the ROC curve: how often a right answer's score is above a wrong one's.
-
-    Equal scores count half. None if all are right, or none is.
-    """
-    good = [score for score, is_right in zip(scores, right, strict=True) if is_right]
-    bad = [score for score, is_right in zip(scores, right, strict=True) if not is_right]
-    if not good or not bad:
-        return None
-    return sum((g > b) + (g == b) / 2 for g in good for b in bad) / (len(good) * len(bad))
-
-
-def calibration_error(scores: Sequence[float], right: Sequence[bool], bins: int = 10) -> float:
-    """Return the expected calibration error, in bins of equal width from 0 to 1 (Naeini et al., 2015)."""
-    total = 0.0
-    for n in range(bins):
-        inside = [
-            (score, is_right)
-            for score, is_right in zip(scores, right, strict=True)
-            if min(int(score * bins), bins - 1) == n
-        ]
-        total += abs(sum(score for score, _ in inside) - sum(is_right for _, is_right in inside))
-    return total / len(scores) if scores else 0.0

@@ -23,8 +23,8 @@ from rag.retrieval.answerability import signals_of_first
 from rag.retrieval.first_right import FirstSignals
 from rag.service import Engine
 from rag.settings import Settings
-from tools.benchmarks.kinds import KINDS, wrapped
-from tools.benchmarks.quality import calibration_error, repositories_of, separation
+from tools.benchmarks.kinds import KINDS, calibration_error, separation, wrapped
+from tools.benchmarks.quality import repositories_of
 
 WEIGHTS = Path("data/first_right.json")
 CACHE = Path(".bench/repositories")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from rag.analysis import is_stop_word, terms
 from rag.code.languages import kind_of_path
-from rag.identifiers import LIKE_CODE, LOWER, NAME, UNCASED, UPPER
+from rag.identifiers import LIKE_CODE, LOWER, NAME, UNCASED, UPPER, composed
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds import importers
 from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, code_facts
@@ -25,7 +25,7 @@ from rag.retrieval.working_set import plausible
 from rag.types import CodeDefinition, CodeFacts, CodeUse, Subject, UseRole
 from rag.types.question_kinds import CALLERS
 
-_NAME = re.compile(rf"{NAME}(?:(?:\.|::|->|#)~?{NAME})*")
+_NAME = re.compile(rf"[~#]?{NAME}(?:(?:\.|::|->|#)~?{NAME})*")
 _WHOLE_NAME = rf"(?<![\w$.:>#~])({_NAME.pattern})"
 """A name from its beginning: a search within one that is long would be quadratic."""
 _CALLED = re.compile(rf"{_WHOLE_NAME}\(")
@@ -96,7 +96,9 @@ def find(asked: Asked) -> CodeFacts | None:
         return None
     if relation == "importers" and (found := importers.find(asked)) is not None:
         return found
-    every = [facts for one in _subjects(asked) if (facts := _found(asked, one, relation)) is not None]
+    every = [
+        facts for one in _subjects(asked, relation) if (facts := _found(asked, one, relation)) is not None
+    ]
     return _joined(every) if every else None
 
 
@@ -163,7 +165,7 @@ def _used(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
         file = asked.file(index, target.path)
         if file is None:
             return None
-        said += "; it is exported" if target.is_exported else ""
+        said += "; it is exported" if target.is_exported and target.unit != "constant" else ""
         places.insert(0, FactPlace(file, target.start, f"defines {target.name}"))
         notes = [_OPEN]
     facts = code_facts(
@@ -242,21 +244,30 @@ def _unrelated(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | No
 # ---------------------------------------------------------------- the subject
 
 
-def _subjects(asked: Asked) -> list[_Subject]:
-    """Return what the question names, else what "it" may mean: the most plausible first."""
+def _subjects(asked: Asked, relation: str) -> list[_Subject]:
+    """Return what the question names, else what "it" may mean: the most plausible first.
+
+    A constant has uses alone; if its name may be a word of any text, only what calls it is asked for.
+    """
     text = asked.question.question.text
     positive = NEGATED.sub(" ", text)
-    for name in spelled_names(_OWNER.sub(" ", positive)):
+
+    def found(index: ChunkIndex, name: str, *, is_sure: bool) -> list[CodeDefinition]:
+        with_constants = relation == "callers" or (is_sure and relation == "uses")
+        return index.graph.definitions(name) or (index.graph.values(name) if with_constants else [])
+
+    for name in [*_SPAN.findall(positive), *spelled_names(_OWNER.sub(" ", positive))]:
         for index in asked.indexes:
-            if whole := [one for one in index.graph.definitions(name) if one.name == name]:
+            every = [] if name.isidentifier() else found(index, name, is_sure=True)
+            if whole := [one for one in every if one.name == composed(name)]:
                 chosen = _chosen(whole[:_MAX_CANDIDATES], text, positive, name, index)
                 return [_considered(asked, index, whole, chosen)]
     for name, is_sure in _names(positive):
         for index in asked.indexes:
-            if found := index.graph.definitions(name):
-                chosen = _chosen(found[:_MAX_CANDIDATES], text, positive, name, index)
+            if every := found(index, name, is_sure=is_sure):
+                chosen = _chosen(every[:_MAX_CANDIDATES], text, positive, name, index)
                 if is_sure or len(chosen) <= _MAX_TARGETS:
-                    return [_considered(asked, index, found, chosen)]
+                    return [_considered(asked, index, every, chosen)]
     meant = plausible(asked.question.about) if asked.question.leans else []
     return [subject for place in meant if place.symbol and (subject := _at(asked, place)) is not None]
 
@@ -285,7 +296,8 @@ def _names(text: str) -> Iterator[tuple[str, bool]]:
     for n, word in enumerate(words):
         before = words[n - 1].lower() if n else ""
         after = words[n + 1].lower() if n + 1 < len(words) else ""
-        if len(word) < 2 or is_stop_word(word) or word.lower() in _BEFORE | _AFTER:
+        is_verb = word in _BEFORE | _AFTER and bool(after)  # `Import` is a name, and so is the last of all
+        if len(word) < 2 or is_stop_word(word) or is_verb:
             continue
         if before in _BEFORE or (after in _AFTER and before not in ("a", "an")):
             yield word, False

@@ -6,7 +6,7 @@ The rules that answer a kind are in its own module, which is imported only when 
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from rag.analysis import words
 from rag.identifiers import CAMEL, LOWER, UPPER
@@ -92,6 +92,8 @@ _RELATIONS = {
     ),
 }
 """The relations, in the order in which their words decide."""
+_WHO = re.compile(r"\A\W*(?:who|what) \w+", re.I)
+_CAPITAL = re.compile(rf"(?<=\w )[{UPPER}]\w*")
 _MAX_CHARS = 400
 _TESTS = (
     r"(?:(?:unit|integration|existing|automated) )?(?:tests?|specs?)"
@@ -198,6 +200,7 @@ _NO_SETTING = re.compile(
 _QUOTED_PHRASE = re.compile(r"[\"“«`](?:[^\"“”«»`\s]{1,60}\s{1,9}){2,60}[^\"“”«»`\n]{1,300}[\"”»`]")
 """At least three words in quotation marks."""
 _QUOTED_NAME = re.compile(r"[\"“`][^\"“”`\n]{1,80}[\"”`]")
+_DOTTED_NAME = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)+")
 _WAYS = re.compile(
     r"\b(?:from|between|until|till|up to|gets? (?:in)?to|reach(?:es)?|leads? to|ends? up|come to call|steps?"
     r"|what sequence|(?:which|what) order|call (?:chain|path|stack|flow)|trace|follow|happens?"
@@ -239,6 +242,7 @@ def is_pasted(text: str) -> bool:
     return has_message(text) and not is_question(text)
 
 
+@lru_cache(maxsize=4)
 def has_message(text: str) -> bool:
     """Return whether a text quotes something, or has a word that messages of failures have."""
     return _MESSAGE.search(text) is not None
@@ -268,7 +272,12 @@ def relation_of(text: str) -> str | None:
     if subject_of_tests(text):
         return "tests"
     text = NEGATED.sub(" ", text)
-    return next((name for name, pattern in _RELATIONS.items() if pattern.search(text)), None)
+    verb, plain = _WHO.match(text), _CAPITAL.sub(" ", _without_names(text))
+    for asked in (verb[0] if verb else "", plain, text):  # a name, as `Importer`, may have words of relations
+        for name, pattern in _RELATIONS.items():
+            if pattern.search(text if name == "raisers" else asked):
+                return name
+    return None
 
 
 def without_quoted_names(text: str) -> str:
@@ -285,14 +294,15 @@ def _is_message(text: str) -> bool:
     return len(words(text)) >= _MIN_MESSAGE_WORDS and not asks_for_code
 
 
-_DOTTED_NAME = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)+")
+def _without_names(text: str) -> str:
+    """Return a text without its quoted and dotted names: `Option.default` asks for no option."""
+    return _DOTTED_NAME.sub(" ", without_quoted_names(text))
 
 
 def _asks_for_uses(text: str) -> bool:
     if subject_of_tests(text):
         return True
-    plain = _DOTTED_NAME.sub(" ", without_quoted_names(text))  # `Option.default` asks for no option
-    asks = _USES_OF_IT.search(text) or (_ASKS_USES.search(text) and not _NO_USES.search(plain))
+    asks = _USES_OF_IT.search(text) or (_ASKS_USES.search(text) and not _NO_USES.search(_without_names(text)))
     return _is_request(text) and bool(asks) and relation_of(text) is not None
 
 

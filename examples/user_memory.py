@@ -3,7 +3,7 @@
 from rag.answer_cache.cache import AnswerCache
 from rag.memory.user_memory import UnifiedMemory
 from rag.service import Engine
-from rag.service.agent import ConversationalAgent
+from rag.service.loop.agent import ConversationalAgent
 from rag.settings import load_settings
 
 engine = Engine(load_settings())

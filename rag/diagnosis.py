@@ -15,8 +15,8 @@ from rag import backends, processes
 from rag.database.locate import stores
 from rag.errors import BackendMissing, RagError, SettingsError, ShelfError, SourceError, StoreError
 from rag.quoting import without_secrets
-from rag.service.remotes import git_version
-from rag.service.stored_secrets import StoredSecret, stored_secrets
+from rag.service.repositories.remotes import git_version
+from rag.service.upkeep.stored_secrets import StoredSecret, stored_secrets
 from rag.settings import Settings
 
 State = Literal["ok", "off", "bad"]

@@ -360,7 +360,7 @@ def checked_citations(pairs: Iterable[tuple[Citation, Freshness]]) -> list[Json]
 def add_diffs(checked: Json, diffs: Mapping[int, Sequence[str]]) -> Json:
     """Add the `diff` of the cited lines, "" for none, to each citation of a checked turn; return it.
 
-    `diffs` are those of a turn by the number of the citation, see `rag.service.freshness.differences`.
+    `diffs` are those of a turn by the number of the citation, see `rag.service.checks.freshness.differences`.
     """
     for citation in checked["citations"]:
         citation["diff"] = "".join(f"{line}\n" for line in diffs.get(citation["n"], ()))

@@ -75,7 +75,7 @@ class Verified(NamedTuple):
 class StoreShelf(Protocol):
     """Published generations of stores, by key, which several machines share.
 
-    A key names one repository at one ref, see `rag.service.shared_stores`: 1 to 200 of the
+    A key names one repository at one ref, see `rag.service.repositories.shared_stores`: 1 to 200 of the
     characters `A-Z a-z 0-9 . _ -`, of which the first is a letter or a digit. A reader sees either the
     previous generation or the next one, never parts of both, whenever a publisher ends or is killed. Equal
     files of all generations are stored once. All methods may be used by several threads and processes.

@@ -22,9 +22,9 @@ from rag.memory.recall import recall_turns
 from rag.memory.search import search_text
 from rag.memory.user_memory import UnifiedMemory
 from rag.ports import MemoryStore
-from rag.service.namespace_retention import apply_policies, expire, policies, set_policy
-from rag.service.namespaces import Holdings
-from rag.service.retention import EXPIRING, KeptFiles
+from rag.service.upkeep.namespace_retention import apply_policies, expire, policies, set_policy
+from rag.service.upkeep.namespaces import Holdings
+from rag.service.upkeep.retention import EXPIRING, KeptFiles
 from rag.types import Conversation, DialogTurn, Message, now_utc
 from tests.contracts.clock import SteppedClock
 from tests.contracts.sample_turns import full_turn, new_turn

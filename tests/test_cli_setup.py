@@ -19,7 +19,7 @@ from command import Ran, rag, rag_process
 from test_cli import Terminal
 
 from rag.backends import open_generator
-from rag.service.model_choices import find_models
+from rag.service.upkeep.model_choices import find_models
 from rag.settings import Settings, load_settings, store_settings
 from tests.servers.provider import ProviderServer
 

@@ -17,7 +17,7 @@ from live_server import IndexedSample, Served, sample_copy, serving
 
 from rag.backends.queue.postgres import PostgresJobs
 from rag.processes import PIPE, closed_environment, start
-from rag.service.jobs import index_request
+from rag.service.repositories.jobs import index_request
 from rag.settings import Settings
 from rag.types import Source
 from tests.servers.object_store import MotoServer

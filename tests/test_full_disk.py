@@ -14,7 +14,7 @@ from live_server import serving
 
 from rag.backends.queue.memory import MemoryJobs
 from rag.service import Engine, locate
-from rag.service.jobs import index_request
+from rag.service.repositories.jobs import index_request
 from rag.settings import Settings
 from rag.worker.loop import Worker
 

@@ -23,7 +23,7 @@ from rag.errors import RagError
 from rag.isolated import CPU_S, MEMORY_BYTES
 from rag.isolation import NOT_TRIED, Isolated, Lost, resident_bytes
 from rag.service import Engine
-from rag.service.survey_of import survey
+from rag.service.tools.survey_of import survey
 from rag.settings import Settings
 from rag.types import PARSER_GAVE_UP, blob_id
 from tools import house

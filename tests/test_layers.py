@@ -114,6 +114,14 @@ def test_no_import_is_relative():
 
 
 PARTS = {
+    "rag.service": {
+        "drawings": set(),
+        "repositories": {"drawings"},
+        "tools": {"repositories"},
+        "upkeep": {"repositories"},
+        "checks": {"repositories", "upkeep"},
+        "loop": {"checks", "repositories", "tools", "upkeep"},
+    },
     "rag.backends": {
         **{technology: set() for technology in ("sqlite", "redis", "postgres", "memory", "openai", "shelf")},
         "sessions": set(),

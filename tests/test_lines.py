@@ -18,7 +18,7 @@ from rag.code.symbols import File, symbols_of
 from rag.corpus.chunk import chunk
 from rag.lines import lines_of, whole_lines_of, without_blank_end
 from rag.service import Dialog, Engine
-from rag.service.read_lines import read_lines
+from rag.service.repositories.read_lines import read_lines
 from rag.settings import Settings
 from rag.types import SourceFile, blob_id
 from rag.wiki.pages.structure import wiki_structure

@@ -293,7 +293,7 @@ def test_it_ends_at_once_though_a_model_is_asked(
 def test_an_index_that_was_not_finished_is_made_again(tmp_path: Path, how: signal.Signals | None) -> None:
     root = tmp_path / "many"
     root.mkdir()
-    for number in range(600):
+    for number in range(2_400):
         text = "\n".join(f"def work_{number}_{each}(value):\n    return value + {each}" for each in range(20))
         (root / f"module_{number}.py").write_text(text + "\n")
     asked = call(2, "find_symbol", name="work_599_19")

@@ -28,7 +28,7 @@ from rag.adapters.store import IN_PROCESS, StoreAddress
 from rag.errors import BackendMissing
 from rag.memory.messages import MessageMemory, Mode, as_ids
 from rag.ports import Marks
-from rag.service.async_writes import written
+from rag.service.loop.async_writes import written
 from rag.types import Message
 
 try:

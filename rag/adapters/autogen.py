@@ -31,7 +31,7 @@ from rag.adapters.notices import render_chunks, render_memories
 from rag.adapters.repository import RepositorySearch, Sources, chunk_metadata
 from rag.adapters.store import IN_PROCESS, StoreAddress
 from rag.errors import BackendMissing
-from rag.service.async_writes import written
+from rag.service.loop.async_writes import written
 from rag.settings import Settings
 from rag.types import Hit, Message
 

@@ -26,7 +26,7 @@ from rag.adapters.notices import render_summary_prompt
 from rag.adapters.store import IN_PROCESS, OpenedStore, StoreAddress
 from rag.memory.agent_notes import CONTEXT_TOKENS, Sections, Writer
 from rag.messages import split_messages
-from rag.service.async_writes import written
+from rag.service.loop.async_writes import written
 
 T = TypeVar("T")
 

@@ -33,7 +33,7 @@ from rag.adapters.conversation import StoredConversation, as_text
 from rag.adapters.repository import RepositorySearch, Sources, chunk_id, chunk_metadata, sources_of
 from rag.adapters.store import IN_PROCESS, StoreAddress
 from rag.errors import BackendMissing
-from rag.service.async_writes import written
+from rag.service.loop.async_writes import written
 from rag.settings import Settings
 from rag.types import Hit, Message
 

@@ -21,7 +21,7 @@ from rag.adapters.attributes import OwnAttributes
 from rag.adapters.conversation import StoredConversation
 from rag.adapters.store import IN_PROCESS, StoreAddress
 from rag.errors import BackendMissing
-from rag.service.async_writes import written
+from rag.service.loop.async_writes import written
 from rag.types import Message
 
 try:

@@ -11,8 +11,8 @@ from typing import Any
 
 from rag.schema import to_json
 from rag.service import Engine, Repository, locate
-from rag.service.background_budget import Allowance
-from rag.service.search import SearchQuery, search_repositories
+from rag.service.repositories.background_budget import Allowance
+from rag.service.tools.search import SearchQuery, search_repositories
 from rag.settings import Settings, load_settings
 from rag.types import Hit
 

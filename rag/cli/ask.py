@@ -42,7 +42,7 @@ from rag.types.answer import QUOTING
 if TYPE_CHECKING:
     from rag.answer.extract import Extract
     from rag.service import Dialog, Engine
-    from rag.service.groups import Selection
+    from rag.service.repositories.groups import Selection
 
 
 @options.grouped
@@ -159,7 +159,7 @@ def open_dialog(
         SourceNotFound: one of its folders was moved or removed.
     """
     from rag.service import Dialog, locate
-    from rag.service.groups import is_group, members
+    from rag.service.repositories.groups import is_group, members
 
     name, filters = conversation.conversation, index.filters
     asked = [locate(source, index.ref, filters) for source in sources if not is_group(source)]
@@ -194,7 +194,7 @@ def chosen_for(engine: Engine, question: str, named: Sequence[Source], choice: S
         ConfigError: there is no question, or as many repositories are named as can be asked.
         NotFound: none of the choice is indexed.
     """
-    from rag.service.groups import MAX_SELECTED, selected
+    from rag.service.repositories.groups import MAX_SELECTED, selected
 
     if not question:
         raise ConfigError(
@@ -230,7 +230,7 @@ def _continued(
     Raises:
         NotFound: there is none to continue.
     """
-    from rag.service.current_conversation import conversation_within
+    from rag.service.loop.current_conversation import conversation_within
 
     if chosen.conversation is None:
         if chosen.last:
@@ -251,7 +251,7 @@ def _last_here(engine: Engine, asked: Sequence[Source]) -> Conversation:
 
     Outside of any indexed repository this is the last one of all, which a message names. Raises NotFound.
     """
-    from rag.service.current_conversation import conversation_about, current_conversation
+    from rag.service.loop.current_conversation import conversation_about, current_conversation
 
     if asked:
         try:

@@ -21,7 +21,7 @@ def stats() -> None:
 
     rag cache stats
     """
-    from rag.service.cached_answers import answers_of
+    from rag.service.loop.cached_answers import answers_of
 
     with opened_engine() as engine:
         found = answers_of(engine).stats()
@@ -39,7 +39,7 @@ def list_answers() -> None:
 
     rag cache list
     """
-    from rag.service.cached_answers import answers_of
+    from rag.service.loop.cached_answers import answers_of
 
     with opened_engine() as engine:
         entries = [_entry_json(entry) for entry in answers_of(engine).entries()]
@@ -57,7 +57,7 @@ def clear() -> None:
 
     rag cache clear
     """
-    from rag.service.cached_answers import answers_of
+    from rag.service.loop.cached_answers import answers_of
 
     with opened_engine() as engine:
         answers = answers_of(engine)

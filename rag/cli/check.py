@@ -21,7 +21,7 @@ from rag.types import Source
 
 if TYPE_CHECKING:
     from rag.memory.claims import CheckedClaim
-    from rag.service.claims import CheckedText
+    from rag.service.checks.claims import CheckedText
 
 STALE = 1
 Format = Literal["text", "sarif", "github"]
@@ -61,7 +61,7 @@ def check(
     git log -1 --format=%B | rag check -
     """
     from rag.service import locate
-    from rag.service.claims import agent_texts, check_texts, whole_repository
+    from rag.service.checks.claims import agent_texts, check_texts, whole_repository
 
     kind = "json" if wants_json() else format_
     if fix and _STDIN in (files or ()):
@@ -108,7 +108,7 @@ def _path(text: CheckedText, source: Source) -> Path:
 
 def _read(name: str, source: Source) -> CheckedText:
     from rag.memory.claims import MAX_TEXT_CHARS
-    from rag.service.claims import text_of
+    from rag.service.checks.claims import text_of
 
     try:
         if name == _STDIN:

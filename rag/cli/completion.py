@@ -19,21 +19,21 @@ _TYPABLE = re.compile(r"[\w@%+=./~][\w@%+=.,:/~-]*")
 
 def conversation(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of conversations that begin with what was typed."""
-    from rag.service.known_names import conversation_names
+    from rag.service.repositories.known_names import conversation_names
 
     return _matching(conversation_names, ctx, incomplete)
 
 
 def mark(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the marks that begin with what was typed."""
-    from rag.service.known_names import mark_names
+    from rag.service.repositories.known_names import mark_names
 
     return _matching(mark_names, ctx, incomplete)
 
 
 def repository(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the repositories that begin with what was typed: those asked about, else those indexed."""
-    from rag.service.known_names import asked_locations, indexed_locations
+    from rag.service.repositories.known_names import asked_locations, indexed_locations
 
     return _matching(asked_locations, ctx, incomplete) or _matching(indexed_locations, ctx, incomplete)
 

@@ -12,7 +12,7 @@ from rag.cli.settings_options import settings_from
 from rag.cli.terminal import nothing, opened_engine, out, out_json, wants_json
 from rag.errors import ConfigError
 from rag.schema import to_json
-from rag.service.explore import explore_page
+from rag.service.tools.explore import explore_page
 from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MIN_EXPLORE_TOKENS
 
 _MAX_PAGE = 50

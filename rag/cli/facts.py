@@ -67,7 +67,7 @@ def list_facts(
 
     rag facts list --at v1.0
     """
-    from rag.service.facts import check_facts, facts_at, facts_of, sources_of
+    from rag.service.checks.facts import check_facts, facts_at, facts_of, sources_of
 
     with opened_engine() as engine:
         of = facts_of(engine)
@@ -95,7 +95,7 @@ def proposed(
 
     rag facts proposed
     """
-    from rag.service.facts import facts_of
+    from rag.service.checks.facts import facts_of
 
     with opened_engine() as engine:
         of = facts_of(engine)
@@ -121,8 +121,8 @@ def propose(
 
     rag facts propose --conversation login
     """
-    from rag.service.facts import facts_of
-    from rag.service.propose_facts import propose_facts
+    from rag.service.checks.facts import facts_of
+    from rag.service.checks.propose_facts import propose_facts
 
     with opened_engine() as engine:
         turns = chosen(engine, which, conversation)
@@ -152,7 +152,7 @@ def confirm(
 
     rag facts confirm 3f2c --supersedes 81aa
     """
-    from rag.service.facts import confirm_fact, facts_of
+    from rag.service.checks.facts import confirm_fact, facts_of
 
     with opened_engine() as engine:
         kept = confirm_fact(engine, fact, scope=scope, supersedes=supersedes or ())
@@ -165,7 +165,7 @@ def reject(fact: FactId) -> None:
 
     rag facts reject 3f2c
     """
-    from rag.service.facts import reject_fact
+    from rag.service.checks.facts import reject_fact
 
     with opened_engine() as engine:
         gone = reject_fact(engine, fact)
@@ -194,7 +194,7 @@ def add(
 
     rag facts add "Releases are cut on Mondays" --repo . --supersedes 3f2c
     """
-    from rag.service.facts import add_fact, facts_of
+    from rag.service.checks.facts import add_fact, facts_of
 
     with opened_engine() as engine:
         stated = chosen(engine, turn, conversation)[0] if turn is not None else None
@@ -215,7 +215,7 @@ def forget(fact: FactId, scope: Scope = None) -> None:
 
     rag facts forget 3f2c
     """
-    from rag.service.facts import forget_fact
+    from rag.service.checks.facts import forget_fact
 
     with opened_engine() as engine:
         gone = forget_fact(engine, fact, scope=scope)
@@ -234,7 +234,7 @@ def check(
 
     rag facts check --repo . --as-of v2.0
     """
-    from rag.service.facts import check_facts, facts_of, sources_of
+    from rag.service.checks.facts import check_facts, facts_of, sources_of
 
     with opened_engine() as engine:
         facts = facts_of(engine).list(_location(repo), scope=scope)
@@ -258,7 +258,7 @@ def prefer(
     rag prefer style --forget
     """
     from rag.memory.preferences import Preferences
-    from rag.service.recall import USER
+    from rag.service.checks.recall import USER
 
     with opened_engine() as engine:
         kept = Preferences(engine.turns, namespace=engine.settings.namespace)
@@ -290,7 +290,7 @@ def _value(text: str) -> Any:
 
 
 def _source(repo: str | None) -> Source | None:
-    from rag.service.named_sources import locate
+    from rag.service.repositories.named_sources import locate
 
     return None if repo is None else locate(repo)
 

@@ -62,8 +62,8 @@ def pull(repo: Repository = None, remote: Remote = "origin") -> None:
 
 
 def _exchange(repo: str | None, remote: str, *, push: bool, conversations: Sequence[str] = ()) -> None:
-    from rag.service.named_sources import locate
-    from rag.service.shared_facts import exchange_facts
+    from rag.service.checks.shared_facts import exchange_facts
+    from rag.service.repositories.named_sources import locate
 
     with opened_engine() as engine:
         shared = [named(engine, one) for one in conversations]

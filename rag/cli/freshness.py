@@ -46,7 +46,7 @@ def check(
 
     rag turns check login --as-of v2.0 --diff
     """
-    from rag.service.freshness import checked, differences
+    from rag.service.checks.freshness import checked, differences
 
     with opened_engine() as engine:
         of = named(engine, conversation)
@@ -82,7 +82,7 @@ def about(
 
     rag turns about Session.sign
     """
-    from rag.service.freshness import turns_about, turns_about_symbol
+    from rag.service.checks.freshness import turns_about, turns_about_symbol
 
     with opened_engine() as engine:
         path, lines = _place(place.removeprefix("./"))
@@ -118,7 +118,7 @@ def replay(
 
     rag turns replay 2 --conversation login --as-of v1.0
     """
-    from rag.service.replay import replay as ask_again
+    from rag.service.loop.replay import replay as ask_again
 
     with opened_engine() as engine:
         (turn,) = chosen(engine, which, conversation)
@@ -150,7 +150,7 @@ def replay(
 
 def marked_stale(engine: Engine, turns: list[DialogTurn]) -> list[DialogTurn]:
     """Return turns with the state of their sources, without network access."""
-    from rag.service.freshness import checked
+    from rag.service.checks.freshness import checked
 
     sources: dict[Source, None] = {}
     for turn in {turn.conversation_id: turn for turn in turns}.values():

@@ -21,8 +21,8 @@ from rag.types import ENCODING_GUESSED, OWN_LINES, PARSER_GAVE_UP, IndexReport, 
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
-    from rag.service.shared_stores import Publication
-    from rag.service.watch import Update
+    from rag.service.repositories.shared_stores import Publication
+    from rag.service.repositories.watch import Update
 
 NAMED = 3
 """The maximum number of paths in one line."""
@@ -175,7 +175,7 @@ def _print_report(report: IndexReport, *, verbose: bool) -> None:
 
 def _watch(settings: Settings, source: Source, *, rebuild: bool, verbose: bool) -> None:
     """Report the first run like `rag index`, then one line per update, on stderr (JSON: on stdout)."""
-    from rag.service.watch import updates
+    from rag.service.repositories.watch import updates
 
     with opened_engine(settings) as engine:
         if rebuild:

@@ -102,7 +102,7 @@ def index_list(settings: Settings, bulk: BulkOptions, *, rebuild: bool, publish:
 @contextmanager
 def _running(settings: Settings, bulk: BulkOptions) -> Iterator[tuple[Jobs, int | None]]:
     """Give a queue whose jobs are run, and how many are run at once, if that is known."""
-    from rag.service.jobs import local_jobs, open_jobs
+    from rag.service.repositories.jobs import local_jobs, open_jobs
     from rag.worker.bulk import working
 
     is_shared = bool(settings.shared) and bulk.slots is None

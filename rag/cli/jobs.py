@@ -97,7 +97,7 @@ def add(
     """
     with _opened() as (jobs, settings):
         from rag.service import locate
-        from rag.service.jobs import index_request
+        from rag.service.repositories.jobs import index_request
 
         request = index_request(locate(source, ref), settings, rebuild=rebuild)
         job = request.enqueue(jobs, namespace=settings.namespace, asked=True)
@@ -111,7 +111,7 @@ def add(
 
 @contextmanager
 def _opened() -> Iterator[tuple[Jobs, Settings]]:
-    from rag.service.jobs import open_jobs
+    from rag.service.repositories.jobs import open_jobs
 
     settings = settings_from()
     jobs = open_jobs(settings)
@@ -144,7 +144,7 @@ def as_json(job: QueuedJob) -> dict[str, Any]:
 
 
 def _about(job: QueuedJob) -> str:
-    from rag.service.jobs import name_of
+    from rag.service.repositories.jobs import name_of
 
     return name_of(job)
 

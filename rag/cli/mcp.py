@@ -35,7 +35,7 @@ def mcp(
     rag mcp .
     """
     from rag.mcp.stdio import StdioServer
-    from rag.service.named_sources import named_source, with_safe_names
+    from rag.service.repositories.named_sources import named_source, with_safe_names
 
     refuse_json("rag mcp")
     with ExitStack() as opened:

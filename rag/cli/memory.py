@@ -18,8 +18,8 @@ from rag.quoting import counted
 from rag.types import now_utc
 
 if TYPE_CHECKING:
-    from rag.service.namespace_retention import RetentionPolicy
-    from rag.service.namespaces import Holdings
+    from rag.service.upkeep.namespace_retention import RetentionPolicy
+    from rag.service.upkeep.namespaces import Holdings
 
 app = options.group("Maintain the turn store.")
 
@@ -33,7 +33,7 @@ def sweep() -> None:
 
     rag memory sweep
     """
-    from rag.service.retention import KeptFiles
+    from rag.service.upkeep.retention import KeptFiles
 
     with opened_engine() as engine:
         gone = KeptFiles(engine.turns, engine.settings.namespace).sweep()
@@ -46,7 +46,7 @@ def namespaces() -> None:
 
     rag memory namespaces
     """
-    from rag.service.namespaces import holdings
+    from rag.service.upkeep.namespaces import holdings
 
     with opened_engine() as engine:
         found = [holdings(engine.turns, name) for name in engine.turns.namespaces()]
@@ -75,7 +75,7 @@ def delete(
 
     rag memory delete ci --older-than 90d --yes
     """
-    from rag.service.namespaces import delete_namespace, holdings
+    from rag.service.upkeep.namespaces import delete_namespace, holdings
 
     with opened_engine(settings_from(namespace=namespace)) as engine:
         before = None if older_than is None else now_utc() - options.age(older_than, "--older-than")
@@ -123,7 +123,13 @@ def retention(
 
     rag memory retention --apply
     """
-    from rag.service.namespace_retention import RetentionPolicy, expire, policies, policy_of, set_policy
+    from rag.service.upkeep.namespace_retention import (
+        RetentionPolicy,
+        expire,
+        policies,
+        policy_of,
+        set_policy,
+    )
 
     with opened_engine(settings_from(namespace=namespace)) as engine:
         store = engine.turns

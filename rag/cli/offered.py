@@ -29,7 +29,7 @@ ServedRepositories = Annotated[
 
 def report_renamed(repositories: Sequence[tuple[str, Source]]) -> None:
     """Report the folders that are served under another name than their own, which is not valid."""
-    from rag.service.named_sources import safe_name
+    from rag.service.repositories.named_sources import safe_name
 
     for name, source in repositories:
         if name != source.name and safe_name(source.name, (name,)) != source.name:

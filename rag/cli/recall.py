@@ -45,7 +45,7 @@ def search(
     rag turns search 北京 --conversation login
     """
     from rag.analysis import terms
-    from rag.service.recall import recall_said
+    from rag.service.checks.recall import recall_said
 
     with opened_engine() as engine:
         query = " ".join(words)
@@ -75,7 +75,7 @@ def consolidate(
 
     rag turns consolidate login --keep-recent 10
     """
-    from rag.service.facts import consolidate_conversation
+    from rag.service.checks.facts import consolidate_conversation
 
     with opened_engine() as engine:
         of = named(engine, conversation)

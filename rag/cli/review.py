@@ -37,8 +37,8 @@ def review(
     """
     from rag.review.report import as_markdown, as_text
     from rag.service import locate
-    from rag.service.review import ReviewRange
-    from rag.service.review import review as reviewed
+    from rag.service.checks.review import ReviewRange
+    from rag.service.checks.review import review as reviewed
 
     if wants_json() and markdown:
         raise ConfigError("use either --json or --markdown")

@@ -26,7 +26,7 @@ from rag.types import MAX_HISTORY, MAX_HITS, MAX_QUESTION_CHARS, CodeFacts, Hit,
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
-    from rag.service.search import SearchOutcome, SearchQuery
+    from rag.service.tools.search import SearchOutcome, SearchQuery
     from rag.types import Source
 
 _PREVIEW_LINES = 3
@@ -80,7 +80,7 @@ def search(
     mode = _mode(exact=exact, regex=regex, ignore_case=ignore_case, batch=batch)
     began = time.perf_counter()
     with opened_engine(settings) as engine:
-        from rag.service.search import SearchQuery
+        from rag.service.tools.search import SearchQuery
 
         query = SearchQuery(question, mode, ignore_case, k, within.only, in_code_words=code_words or ())
         if not batch:
@@ -115,7 +115,7 @@ def _sources(
     A question is searched where its words are frequent; a string or an expression in the whole group.
     """
     from rag.service import locate
-    from rag.service.groups import is_group, members
+    from rag.service.repositories.groups import is_group, members
 
     named: list[str | None] = [name for name in names if not is_group(name)]
     groups = [name for name in names if is_group(name)]
@@ -159,7 +159,7 @@ def _search_json(
 
 def _found(engine: Engine, repositories: list[Repository], query: SearchQuery) -> SearchOutcome:
     """Search the repositories; a damaged store is rebuilt first."""
-    from rag.service.search import search_repositories
+    from rag.service.tools.search import search_repositories
 
     try:
         return search_repositories(repositories, query)
@@ -227,7 +227,7 @@ def _serve_batch(
     `k` is the number of hits for a line that has none, `only` selects the files. With `refreshing`, changed
     files are re-indexed before each answer.
     """
-    from rag.service.current_repositories import CurrentRepositories
+    from rag.service.repositories.current_repositories import CurrentRepositories
 
     chunks = sum(repository.store.live_count for repository in repositories)
     out(json_module.dumps({"ready": True, "chunks": chunks, "history": True}))
@@ -248,7 +248,7 @@ def _serve_batch(
 def _batch_reply(
     opened: Callable[[], list[Repository]], line: str, k: int, only: SearchFilter
 ) -> dict[str, Any]:
-    from rag.service.search import search_repositories
+    from rag.service.tools.search import search_repositories
 
     request: Any = None
     try:
@@ -284,7 +284,7 @@ def _batch_reply(
 
 def _checked_request(request: Any, default_k: int) -> SearchQuery:
     """Return what a line asks for. Raises ValueError."""
-    from rag.service.search import SearchQuery
+    from rag.service.tools.search import SearchQuery
 
     if not isinstance(request, dict):
         raise ValueError("a JSON object is expected")

@@ -38,7 +38,7 @@ SHOWN_TURNS = 3
 
 def named(engine: Engine, name: str | None) -> Conversation:
     """Return the conversation with this name or id, or the current one. Raises NotFound."""
-    from rag.service.current_conversation import current_conversation
+    from rag.service.loop.current_conversation import current_conversation
 
     return current_conversation(engine, Path.cwd()) if name is None else engine.find_conversation(name)
 

@@ -65,7 +65,7 @@ def given_settings(
 ) -> dict[str, Any]:
     """Return the server's settings from options and environment; None or () for those that are not set."""
     from rag.service import repositories_in
-    from rag.service.named_sources import named_source
+    from rag.service.repositories.named_sources import named_source
 
     return {
         **{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()},

@@ -16,7 +16,7 @@ from rag.quoting import visible
 from rag.settings import Settings, load_settings, store_settings
 
 if TYPE_CHECKING:
-    from rag.service.model_choices import FoundModels, ModelChoice
+    from rag.service.upkeep.model_choices import FoundModels, ModelChoice
 
 _MAX_REPLY_CHARS = 100
 
@@ -46,7 +46,7 @@ def setup(
 
     rag setup --use cmd:"llm -m NAME" --check
     """
-    from rag.service.model_choices import find_models
+    from rag.service.upkeep.model_choices import find_models
 
     settings = settings_from()
     if use is not None or not check:
@@ -142,7 +142,7 @@ def _shown(settings: Settings) -> str:
 
 def _check(settings: Settings) -> None:
     """Send one small question to the configured model, and print what came back."""
-    from rag.service.model_choices import check_model
+    from rag.service.upkeep.model_choices import check_model
 
     waiting = Waiting("waiting for the model …")
     try:

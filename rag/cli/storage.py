@@ -29,7 +29,7 @@ from rag.schema import to_json
 from rag.types import now_utc
 
 if TYPE_CHECKING:
-    from rag.service.storage import DataFolder, StorageItem
+    from rag.service.repositories.storage import DataFolder, StorageItem
     from rag.settings import Settings
 
 app = options.group("Show what uses disk space, and remove indexes and clones.", default="show")
@@ -43,9 +43,9 @@ def show() -> None:
 
     rag storage show --json
     """
-    from rag.service.namespace_retention import policies
-    from rag.service.namespaces import held_in_turns
-    from rag.service.storage import storage
+    from rag.service.repositories.storage import storage
+    from rag.service.upkeep.namespace_retention import policies
+    from rag.service.upkeep.namespaces import held_in_turns
 
     settings = settings_from()
     found = storage(settings)
@@ -102,8 +102,8 @@ def prune(
 
     rag storage prune https://example.org/team/app.git
     """
-    from rag.service.storage import prune as remove
-    from rag.service.storage import storage
+    from rag.service.repositories.storage import prune as remove
+    from rag.service.repositories.storage import storage
 
     settings = settings_from()
     chosen = _chosen(storage(settings), name, older_than, max_size)
@@ -148,7 +148,7 @@ def shared(
 
     rag storage shared --remove app-0f3c2b1a49e58d7760cc1ad28e4b9f35 --collect
     """
-    from rag.service.shared_stores import remove_shared, shared_indexes
+    from rag.service.repositories.shared_stores import remove_shared, shared_indexes
 
     settings = settings_from()
     if verify:
@@ -179,7 +179,7 @@ def shared(
 
 def _verify(settings: Settings) -> None:
     """Verify the shared indexes. Exits with 1 if a file is damaged."""
-    from rag.service.shared_stores import verify_shared
+    from rag.service.repositories.shared_stores import verify_shared
 
     confirm("read all published files, and remove damaged ones for all machines?", always_ask=True)
     found = verify_shared(settings)
@@ -198,7 +198,7 @@ def _verify(settings: Settings) -> None:
 def _chosen(
     found: DataFolder, name: str | None, older_than: str | None, max_size: str | None
 ) -> list[StorageItem]:
-    from rag.service.storage import beyond, named_items, unused_since
+    from rag.service.repositories.storage import beyond, named_items, unused_since
 
     if sum(one is not None for one in (name, older_than, max_size)) != 1:
         raise ConfigError("say what to remove: a NAME, --older-than AGE or --max-size SIZE")

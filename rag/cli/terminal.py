@@ -218,7 +218,7 @@ def opened_engine(settings: Settings | None = None) -> Iterator[Engine]:
 
 
 def _sweep(engine: Engine) -> None:
-    from rag.service.retention import KeptFiles
+    from rag.service.upkeep.retention import KeptFiles
 
     try:
         KeptFiles(engine.turns, engine.settings.namespace).sweep_expired()

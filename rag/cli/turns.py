@@ -123,7 +123,7 @@ def delete(
 
     rag turns delete --conversation login --yes
     """
-    from rag.service.retention import delete_conversation, delete_turn
+    from rag.service.upkeep.retention import delete_conversation, delete_turn
 
     with opened_engine() as engine:
         if which is not None:
@@ -172,7 +172,7 @@ app.command("import")(import_)
 
 
 def _show_prompts(engine: Engine, turns: list[DialogTurn]) -> None:
-    from rag.service.retention import kept_prompt
+    from rag.service.upkeep.retention import kept_prompt
 
     shown = {turn.id: kept_prompt(engine, turn) for turn in turns}
     if wants_json():

@@ -92,7 +92,7 @@ def edit(
 
     rag turns edit 2 --conversation login --answer "It expires after 14 days."
     """
-    from rag.service.corrections import correct_turn
+    from rag.service.loop.corrections import correct_turn
 
     with opened_engine() as engine:
         if question is None and answer is None:
@@ -144,7 +144,7 @@ def rename(
 
 
 def _rewound(engine: Engine, of: Conversation, to: int, turns: Sequence[DialogTurn]) -> None:
-    from rag.service.retention import rewind as rewind_kept
+    from rag.service.upkeep.retention import rewind as rewind_kept
 
     gone = rewind_kept(engine.turns, of, to=to, last_turn=turns[-1].id if turns else None)
     result(

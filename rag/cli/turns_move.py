@@ -144,7 +144,7 @@ def import_(
 
 def _import_sessions(engine: Engine, agent: str, places: Sequence[Path], repo: str | None) -> None:
     from rag.service import locate
-    from rag.service.sessions import import_sessions, session_folder
+    from rag.service.checks.sessions import import_sessions, session_folder
 
     source = locate(repo)
     if not places:
@@ -175,7 +175,7 @@ def copy(
 
     rag turns copy sqlite:///turns.db sqlite:///archive.db
     """
-    from rag.service.namespaces import copied_namespaces
+    from rag.service.upkeep.namespaces import copied_namespaces
 
     settings = settings_from()
     _must_exist(source)
@@ -200,7 +200,7 @@ def backup(
 
     rag turns backup turns-backup.db
     """
-    from rag.service.backup import back_up
+    from rag.service.upkeep.backup import back_up
 
     with opened_engine() as engine:
         held = back_up(engine, file, force=force)
@@ -221,7 +221,7 @@ def restore(
 
     rag turns restore turns-backup.db
     """
-    from rag.service.backup import restore_backup
+    from rag.service.upkeep.backup import restore_backup
 
     with opened_engine() as engine:
         held, new = restore_backup(engine, file)

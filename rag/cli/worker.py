@@ -45,7 +45,7 @@ def worker(
 
     rag worker --slots 2
     """
-    from rag.service.jobs import open_jobs
+    from rag.service.repositories.jobs import open_jobs
     from rag.worker.loop import Worker
 
     settings = settings_from()
@@ -81,7 +81,7 @@ def worker(
 def _retention(settings: Settings, notice: Callable[[str], None]) -> Iterator[None]:
     """Apply the retention of namespaces in the block, to the turns of the servers that share the queue."""
     from rag.service import Engine
-    from rag.service.namespace_retention import RetentionTimer
+    from rag.service.upkeep.namespace_retention import RetentionTimer
 
     with (
         closing(Engine(replace(settings, memory=settings.memory or settings.shared))) as engine,

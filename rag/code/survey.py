@@ -1,6 +1,6 @@
 """A whole repository's code at once: files, definitions, imports and calls.
 
-Files are given as texts (`rag.service.survey_of` reads them from a store), with their graphs or parsed
+Files are given as texts (`rag.service.tools.survey_of` reads them from a store), with their graphs or parsed
 when first needed. `rag.code.graph` resolves names; imports and calls that do not resolve to one of the files
 are left out.
 """

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 from rag.ports import MemoryStore
 from rag.service import Engine
-from rag.service.retention import delete_conversation, delete_turn
+from rag.service.upkeep.retention import delete_conversation, delete_turn
 from rag.settings import Settings
 from rag.types import AssistantResponse, Conversation, DialogTurn, Source, UserQuery
 

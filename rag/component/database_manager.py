@@ -15,7 +15,7 @@ from rag.adal import adalflow
 from rag.component.documents import Document, Documents, StoreDatabase
 from rag.errors import NotFound
 from rag.service import Engine, Repository, index_texts, locate, read_sources
-from rag.service.remotes import for_host
+from rag.service.repositories.remotes import for_host
 from rag.settings import Settings, load_settings
 from rag.types import Filters, Kind, SourceFile, blob_id
 

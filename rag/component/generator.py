@@ -12,7 +12,7 @@ from rag.component.conversation import as_turn
 from rag.component.documents import hit_of
 from rag.ports import TextGenerator
 from rag.service import Engine
-from rag.service.given_sources import answer_from, prepared_from
+from rag.service.loop.given_sources import answer_from, prepared_from
 from rag.types import Prepared
 
 

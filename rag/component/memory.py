@@ -19,8 +19,9 @@ from rag.memory.messages import MessageMemory, Mode
 from rag.memory.state import check_state, missing
 from rag.ports import Marks, MemoryStore
 from rag.schema import turn_from_record, turn_record
-from rag.service import Engine, retention
-from rag.service.freshness import checked
+from rag.service import Engine
+from rag.service.checks.freshness import checked
+from rag.service.upkeep import retention
 from rag.types import AssistantResponse, CheckedTurns, Conversation, DialogTurn, Message, Source, UserQuery
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
             NotFound: there is no turn, no history, or this is not the memory of a `RAG`.
             RefNotFound: the repository has no such commit.
         """
-        from rag.service.timeline import timeline
+        from rag.service.checks.timeline import timeline
 
         engine, sources = self._code()
         return timeline(engine, self._current.turns(), sources, commits=commits, limit=limit)

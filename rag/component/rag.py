@@ -24,10 +24,10 @@ from rag.component.memory import Memory
 from rag.errors import ConversationMismatch, NotFound
 from rag.memory.claims import CheckedClaim
 from rag.service import Dialog, Engine, Repository, aconverse, converse, locate
-from rag.service.claims import CheckedText, agent_texts, check_texts
-from rag.service.history import History
-from rag.service.open_backends import FailedGenerator
-from rag.service.search import SearchQuery
+from rag.service.checks.claims import CheckedText, agent_texts, check_texts
+from rag.service.loop.history import History
+from rag.service.repositories.open_backends import FailedGenerator
+from rag.service.tools.search import SearchQuery
 from rag.settings import Settings, Steps, load_settings
 from rag.types import Answer, Conversation, Hits, SearchFilter, SearchMode, Source, TraceStep
 

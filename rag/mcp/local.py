@@ -16,7 +16,7 @@ from rag.hints import for_callers
 from rag.mcp.host import OfferedRepository, OnStep, Progress
 from rag.schema import Json
 from rag.service import Dialog, Engine, Repository, aconverse
-from rag.service.groups import ALL, MAX_SELECTED, is_group, selected
+from rag.service.repositories.groups import ALL, MAX_SELECTED, is_group, selected
 from rag.settings import Steps
 from rag.types import Answer, Checkout, Citation, CodeFact, Hit, Source, TraceStep
 from rag.wiki import WikiStructure

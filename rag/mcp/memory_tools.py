@@ -9,7 +9,7 @@ from rag.mcp.host import Host, Progress
 from rag.mcp.toolbox import Reply, placed
 from rag.memory.facts import Fact, FactState
 from rag.schema import Json, checked_citations, checked_turn, to_json
-from rag.service.facts import (
+from rag.service.checks.facts import (
     add_fact,
     check_facts,
     confirm_fact,
@@ -18,9 +18,9 @@ from rag.service.facts import (
     forget_fact,
     reject_fact,
 )
-from rag.service.freshness import About, checked, turns_about, turns_about_symbol
-from rag.service.read_lines import repository_path
-from rag.service.repository import Repository
+from rag.service.checks.freshness import About, checked, turns_about, turns_about_symbol
+from rag.service.repositories.read_lines import repository_path
+from rag.service.repositories.repository import Repository
 from rag.settings import FactScope
 from rag.types import Conversation, DialogTurn, worst
 

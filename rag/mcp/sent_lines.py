@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from rag.mcp.arguments import MAX_LINES_SEEN
-from rag.service.explored_definitions import ExploredPlace
+from rag.service.tools.explored_definitions import ExploredPlace
 
 _MAX_REPOSITORIES = 20
 

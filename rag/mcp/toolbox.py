@@ -28,15 +28,15 @@ from rag.review.report import as_markdown
 from rag.review.values import Review
 from rag.schema import ANSWER_FIELDS, Json, to_json
 from rag.service import Dialog, Repository
-from rag.service.claims import CheckedText, agent_texts, check_texts
-from rag.service.explore import explore
-from rag.service.explored_definitions import ExploredPlace
-from rag.service.freshness import checked
-from rag.service.read_lines import read_lines
-from rag.service.recall import recall
-from rag.service.review import ReviewRange, review
-from rag.service.search import SearchQuery, check_question
-from rag.service.unread import uses_note
+from rag.service.checks.claims import CheckedText, agent_texts, check_texts
+from rag.service.checks.freshness import checked
+from rag.service.checks.recall import recall
+from rag.service.checks.review import ReviewRange, review
+from rag.service.repositories.read_lines import read_lines
+from rag.service.tools.explore import explore
+from rag.service.tools.explored_definitions import ExploredPlace
+from rag.service.tools.search import SearchQuery, check_question
+from rag.service.tools.unread import uses_note
 from rag.settings import EXPLORE_TOKENS, Steps
 from rag.types import Answer
 from rag.types.answer import QUOTING

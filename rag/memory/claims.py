@@ -7,7 +7,7 @@
     `APP_SECRET`, `$APP_SECRET`, `APP_SECRET=1`        a setting, only between code marks
 
 What is found here is only a candidate: whether it means something in the repository is looked up by
-`rag.service.claims`, and what is unknown there is not a claim. Every scan is linear in the text.
+`rag.service.checks.claims`, and what is unknown there is not a claim. Every scan is linear in the text.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ user, which confirms it. A rejected sentence is kept, so that it is not proposed
 older one: `superseded_by` names it. Which facts held at a commit follows from the commits at which they were
 stated (`held_at`).
 
-The freshness of a fact is that of its citations, checked like those of a turn (`rag.service.facts`).
+The freshness of a fact is that of its citations, checked like those of a turn (`rag.service.checks.facts`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A facade over the session, preferences and cached answers of users (used by `rag.service.agent`).
+"""A facade over the session, preferences and cached answers of users (used by `rag.service.loop.agent`).
 
     memory = UnifiedMemory(store, cache=AnswerCache(store))
     memory.add_conversation("ada", "user", "Hello")

@@ -30,7 +30,7 @@ from rag.resources import user_path
 from rag.serve.access.keys import KeyRecords
 from rag.serve.settings import ENVIRONMENT, NOT_SETTINGS, ServerSettings
 from rag.service import Engine, locate
-from rag.service.named_sources import with_safe_names
+from rag.service.repositories.named_sources import with_safe_names
 from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings, read_groups
 from rag.types import Source
 

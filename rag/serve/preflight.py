@@ -19,8 +19,8 @@ from rag.serve.access.keys import Key
 from rag.serve.access.ssrf import git_pins_addresses
 from rag.serve.config import opened_keys, server_settings
 from rag.serve.settings import ServerSettings, check_settings
-from rag.service.jobs import open_jobs
-from rag.service.remotes import remote_commit
+from rag.service.repositories.jobs import open_jobs
+from rag.service.repositories.remotes import remote_commit
 from rag.settings import Settings
 from rag.types import Source, now_utc
 

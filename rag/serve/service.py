@@ -38,12 +38,12 @@ from rag.serve.workers.prepare_pool import PreparePool
 from rag.serve.workers.shared_events import SharedEvents
 from rag.serve.workers.write_batch import WriteBatcher
 from rag.service import Dialog, Engine, aconverse
-from rag.service.ask import Notify
-from rag.service.groups import Selection, is_group, selected
-from rag.service.jobs import open_shared_state
-from rag.service.namespace_retention import RetentionTimer
-from rag.service.open_backends import FailedGenerator
-from rag.service.replay import Replay, compared, dialog_before
+from rag.service.loop.ask import Notify
+from rag.service.loop.replay import Replay, compared, dialog_before
+from rag.service.repositories.groups import Selection, is_group, selected
+from rag.service.repositories.jobs import open_shared_state
+from rag.service.repositories.open_backends import FailedGenerator
+from rag.service.upkeep.namespace_retention import RetentionTimer
 from rag.settings import Settings, Steps, with_absolute_paths
 from rag.types import Answer, Citation, Conversation, DialogTurn, Source, TraceStep
 from rag.types.question_kinds import HISTORY

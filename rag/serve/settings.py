@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from rag.errors import SettingsError
-from rag.service.named_sources import MAX_NAME, is_valid_name
+from rag.service.repositories.named_sources import MAX_NAME, is_valid_name
 from rag.settings import Groups, Settings, ToolSet
 from rag.types import Source
 

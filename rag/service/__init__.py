@@ -15,13 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rag.service.ask import aconverse, converse
-    from rag.service.dialog import Dialog
-    from rag.service.discovery import repositories_in
-    from rag.service.engine import Engine
-    from rag.service.named_sources import locate
-    from rag.service.repository import Repository
-    from rag.service.sources import index_texts, read_sources
+    from rag.service.loop.ask import aconverse, converse
+    from rag.service.loop.dialog import Dialog
+    from rag.service.repositories.discovery import repositories_in
+    from rag.service.repositories.engine import Engine
+    from rag.service.repositories.named_sources import locate
+    from rag.service.repositories.repository import Repository
+    from rag.service.repositories.sources import index_texts, read_sources
 
 __all__ = [
     "Dialog",
@@ -36,15 +36,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Dialog": "dialog",
-    "Engine": "engine",
-    "Repository": "repository",
-    "aconverse": "ask",
-    "converse": "ask",
-    "index_texts": "sources",
-    "locate": "named_sources",
-    "read_sources": "sources",
-    "repositories_in": "discovery",
+    "Dialog": "loop.dialog",
+    "Engine": "repositories.engine",
+    "Repository": "repositories.repository",
+    "aconverse": "loop.ask",
+    "converse": "loop.ask",
+    "index_texts": "repositories.sources",
+    "locate": "repositories.named_sources",
+    "read_sources": "repositories.sources",
+    "repositories_in": "repositories.discovery",
 }
 
 

@@ -20,7 +20,7 @@ from rag.errors import SettingsError, SourceError, StoreUnwritable
 from rag.job_queue import Jobs, QueuedJob
 from rag.resources import make_private
 from rag.service import locate
-from rag.service.jobs import JobRequest, index_request
+from rag.service.repositories.jobs import JobRequest, index_request
 from rag.settings import Settings
 from rag.types import Source, now_utc
 from rag.worker.loop import Worker

@@ -17,7 +17,7 @@ from typing import Any
 
 from rag.errors import LeaseLost, StoreError
 from rag.job_queue import Jobs, QueuedJob
-from rag.service.jobs import name_of, public_error
+from rag.service.repositories.jobs import name_of, public_error
 from rag.settings import Settings, plain_settings, with_absolute_paths
 from rag.worker.process import JobProcess
 

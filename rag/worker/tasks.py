@@ -1,4 +1,4 @@
-"""What each kind of job does. The arguments are those of `rag.service.jobs`."""
+"""What each kind of job does. The arguments are those of `rag.service.repositories.jobs`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from rag.errors import (
     StoreUnwritable,
 )
 from rag.service import Engine, Repository
-from rag.service.jobs import refs_of, source_of
-from rag.service.published_index import take
+from rag.service.repositories.jobs import refs_of, source_of
+from rag.service.repositories.published_index import take
 from rag.settings import Settings
 from rag.types import Checkout
 

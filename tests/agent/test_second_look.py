@@ -17,8 +17,8 @@ from rag.agent.look import LookLimits, Surroundings
 from rag.agent.tool_look import ToolLook
 from rag.errors import ProviderError
 from rag.service import Dialog, Engine, aconverse, converse
-from rag.service.retention import kept_prompt
-from rag.service.second_look import NO_ROOM_FOR_STEPS, STEPS_WITHOUT_MODEL, tools_of
+from rag.service.loop.second_look import NO_ROOM_FOR_STEPS, STEPS_WITHOUT_MODEL, tools_of
+from rag.service.upkeep.retention import kept_prompt
 from rag.settings import Settings, load_settings
 from rag.types import Answer, GenerationOptions, SearchFilter, ToolCall, TraceStep
 from tests.servers.provider import ProviderServer

@@ -31,7 +31,7 @@ from rag.corpus.walk import walk
 from rag.errors import SourceError
 from rag.processes import share_of_memory
 from rag.service import Engine
-from rag.service.review import ReviewRange, review
+from rag.service.checks.review import ReviewRange, review
 from rag.settings import Settings
 from rag.types import Filters
 

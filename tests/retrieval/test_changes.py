@@ -10,7 +10,7 @@ import pytest
 from rag.retrieval.changes import read_change
 from rag.retrieval.search import search
 from rag.service import Engine, Repository, locate
-from rag.service.explore import explore
+from rag.service.tools.explore import explore
 from rag.settings import Settings
 
 FILES = {

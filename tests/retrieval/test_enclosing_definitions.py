@@ -10,8 +10,8 @@ from rag.retrieval.exact import find_text
 from rag.retrieval.shown_definition import definition_at, label_at
 from rag.retrieval.uses import uses_by_text, uses_of_name
 from rag.service import Engine, Repository
-from rag.service.explore import explore
-from rag.service.search import SearchQuery, search_repositories
+from rag.service.tools.explore import explore
+from rag.service.tools.search import SearchQuery, search_repositories
 
 FILES = {
     "pot.py": "import os\n\n\ndef heat(pot):\n    return pot\n\n\nheat(1)\n\n\nclass Pot:\n    depth = heat(2)\n\n"  # noqa: E501

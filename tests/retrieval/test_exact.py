@@ -21,7 +21,7 @@ from rag.retrieval import exact
 from rag.retrieval.exact import find_text
 from rag.retrieval.search import search
 from rag.service import Engine, Repository
-from rag.service.search import SearchQuery, search_repositories
+from rag.service.tools.search import SearchQuery, search_repositories
 from rag.settings import Settings
 from rag.types import SearchFilter
 

@@ -9,7 +9,7 @@ from rag.retrieval.german import function_words, in_english
 from rag.retrieval.question import parse_question
 from rag.retrieval.search import search
 from rag.service import Dialog, Engine, locate
-from rag.service.ask import converse
+from rag.service.loop.ask import converse
 from rag.settings import load_settings
 
 

@@ -7,8 +7,8 @@ import pytest
 from rag.answer.extract import ExtractiveGenerator
 from rag.retrieval.question import parse_question
 from rag.service import Dialog, Engine, locate
-from rag.service.ask import converse
-from rag.service.explore import explore
+from rag.service.loop.ask import converse
+from rag.service.tools.explore import explore
 from rag.settings import load_settings
 
 LONG = "".join(f"value_{n} = {n}\n" for n in range(1, 121))

@@ -11,7 +11,7 @@ from rag.retrieval.question import parse_question
 from rag.retrieval.recall import recalled, recalls
 from rag.retrieval.working_set import Exchange
 from rag.service import Dialog, Engine, locate
-from rag.service.ask import converse
+from rag.service.loop.ask import converse
 from rag.settings import load_settings
 from rag.types import Subject
 from rag.types.question_kinds import AFFECTED, AGAIN, RECALL

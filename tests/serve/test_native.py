@@ -11,7 +11,7 @@ from conftest import git
 from live_server import sample_copy
 
 from rag.backends.memory.turns import MemoryTurnStore
-from rag.service.recall import recall
+from rag.service.checks.recall import recall
 from rag.types import Message, Source
 
 QUESTION = "Where is a short code made?"

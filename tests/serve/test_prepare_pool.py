@@ -18,7 +18,7 @@ from rag.serve.workers import prepare_pool as preparing_module
 from rag.serve.workers.prepare_pool import Engines, Job, PreparePool
 from rag.serve.workers.subprocesses import Child
 from rag.service import Dialog, Engine, converse
-from rag.service.dialog import AS_TYPED
+from rag.service.loop.dialog import AS_TYPED
 from rag.settings import Settings
 from rag.types import Answer, Prepared, Source
 from rag.wiki.prose.prose_writer import page_selection

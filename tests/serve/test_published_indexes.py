@@ -15,9 +15,9 @@ from test_mcp import called, over_http
 
 from rag.errors import SourceError
 from rag.service import Engine, locate
-from rag.service.definition_history import NO_HISTORY
-from rag.service.published_index import take
-from rag.service.remotes import remote_commit
+from rag.service.repositories.published_index import take
+from rag.service.repositories.remotes import remote_commit
+from rag.service.tools.definition_history import NO_HISTORY
 from rag.settings import Settings
 from rag.types import Source
 

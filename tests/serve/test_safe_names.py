@@ -9,7 +9,7 @@ import pytest
 from rag.errors import ConfigError
 from rag.serve.preflight import check_port
 from rag.serve.settings import ServerSettings, check_name
-from rag.service.named_sources import safe_name, with_safe_names
+from rag.service.repositories.named_sources import safe_name, with_safe_names
 from rag.types import Source
 
 NAMES = [

@@ -18,7 +18,7 @@ from live_server import Served, sample_copy, serving
 from unfinished_index import unfinished
 
 from rag.backends.queue.postgres import PostgresJobs
-from rag.service.shared_stores import shared_indexes
+from rag.service.repositories.shared_stores import shared_indexes
 from rag.settings import Settings
 from rag.types import Source
 from rag.worker.loop import Worker

@@ -20,9 +20,9 @@ from rag.serve.access.keys import KeyRecords, key_hash
 from rag.serve.errors import Unauthorized
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
-from rag.service.namespace_retention import apply_policies, policies, set_policy
-from rag.service.namespaces import delete_namespace
-from rag.service.stored_secrets import stored_secrets
+from rag.service.upkeep.namespace_retention import apply_policies, policies, set_policy
+from rag.service.upkeep.namespaces import delete_namespace
+from rag.service.upkeep.stored_secrets import stored_secrets
 from rag.settings import KEYS_NAMESPACE, Settings
 from rag.types import now_utc
 from tests.servers.valkey import ValkeyServer, valkey_is_here

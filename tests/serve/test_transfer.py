@@ -13,7 +13,7 @@ from live_server import sample_copy, serving
 
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import NotFound
-from rag.service.corrections import correct_turn
+from rag.service.loop.corrections import correct_turn
 from rag.types import AssistantResponse, DialogTurn, UserQuery
 
 ASKED = {"question": "Where is a short code made?", "repositories": ["sample"]}

@@ -23,8 +23,8 @@ from rag.agent.tools import Found, Tools
 from rag.retrieval.uses import summary, uses_of_name
 from rag.schema import to_json
 from rag.service import Dialog, Engine, converse, locate
-from rag.service.search import SearchQuery, search_repositories
-from rag.service.unread import uses_note
+from rag.service.tools.search import SearchQuery, search_repositories
+from rag.service.tools.unread import uses_note
 from rag.settings import Settings
 from rag.types import Answer
 from tests.serve.test_mcp import called, connected

@@ -21,9 +21,9 @@ from rag import RAG
 from rag.answer_cache.cache import KEYS_BY_TURN, SHELF, normalised
 from rag.memory.preferences import Preferences
 from rag.service import Dialog, Engine, aconverse, converse
-from rag.service.cached_answers import answers_of
-from rag.service.corrections import correct_turn
-from rag.service.retention import KeptFiles, delete_conversation, delete_turn
+from rag.service.loop.cached_answers import answers_of
+from rag.service.loop.corrections import correct_turn
+from rag.service.upkeep.retention import KeptFiles, delete_conversation, delete_turn
 from rag.settings import Settings
 from rag.types import Answer, Filters, Prepared, Source, Usage, blob_id
 from tests.servers.provider import ProviderServer

@@ -13,7 +13,7 @@ from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import NotFound
 from rag.ports import MemoryStore
-from rag.service.async_writes import written
+from rag.service.loop.async_writes import written
 from tests.contracts.sample_turns import new_turn, questions
 
 

@@ -20,7 +20,7 @@ from rag.backends.sqlite.schema import MIGRATIONS
 from rag.errors import ConfigError, RagError, StoreCorrupt, StoreError, StoreTooNew
 from rag.ports import MemoryStore
 from rag.service import Engine
-from rag.service.backup import back_up, restore_backup
+from rag.service.upkeep.backup import back_up, restore_backup
 from rag.settings import Settings
 from rag.types import Message
 from tests.contracts.sample_turns import full_turn, new_turn

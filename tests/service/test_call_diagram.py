@@ -10,7 +10,7 @@ import pytest
 from rag.database.store import Store
 from rag.errors import NotFound
 from rag.service import Engine, locate
-from rag.service.call_diagram import MAX_NODES, CallDiagram, call_diagram
+from rag.service.drawings.call_diagram import MAX_NODES, CallDiagram, call_diagram
 from rag.settings import Settings
 
 LOCKS = """\

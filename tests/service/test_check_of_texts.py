@@ -19,9 +19,9 @@ from rag.errors import ConfigError, SourceError
 from rag.mcp.toolbox import Toolbox
 from rag.memory.facts import Fact, Facts
 from rag.service import Engine, locate
-from rag.service.claims import CheckedText, agent_texts, check_texts
-from rag.service.facts import add_fact, check_facts, confirm_fact, facts_of
-from rag.service.retention import KeptFiles
+from rag.service.checks.claims import CheckedText, agent_texts, check_texts
+from rag.service.checks.facts import add_fact, check_facts, confirm_fact, facts_of
+from rag.service.upkeep.retention import KeptFiles
 from rag.settings import Settings
 from rag.types import Source
 

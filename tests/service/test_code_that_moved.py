@@ -12,8 +12,8 @@ from rag.backends.memory.turns import MemoryTurnStore
 from rag.corpus.history import files_at
 from rag.corpus.lineage import Lineage
 from rag.memory.freshness import check
-from rag.service.retention import KeptFiles
-from rag.service.snapshots import CommitState
+from rag.service.checks.snapshots import CommitState
+from rag.service.upkeep.retention import KeptFiles
 from rag.types import Citation, CitedSymbol, Freshness, Span
 
 LICENCE = "".join(f"# Line {n} of the licence that every file begins with.\n" for n in range(1, 13))

@@ -14,7 +14,7 @@ from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.memory.user_memory import LongTermMemory, UnifiedMemory
 from rag.ports import MemoryStore
-from rag.service.agent import ConversationalAgent
+from rag.service.loop.agent import ConversationalAgent
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -12,9 +12,9 @@ import pytest
 
 from rag.errors import SearchInvalid
 from rag.service import Engine, Repository, locate
-from rag.service.explore import explore, explore_page, parts_of
-from rag.service.explored_definitions import short
-from rag.service.explored_places import _excerpts, _grouped, _weights
+from rag.service.tools.explore import explore, explore_page, parts_of
+from rag.service.tools.explored_definitions import short
+from rag.service.tools.explored_places import _excerpts, _grouped, _weights
 from rag.settings import Settings
 from rag.types import CodeFact, Hit, Span
 

@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 
 from rag.service import Engine, Repository, locate
-from rag.service.explore import Exploration, explore
-from rag.service.explored_definitions import MAX_WHOLE
+from rag.service.tools.explore import Exploration, explore
+from rag.service.tools.explored_definitions import MAX_WHOLE
 from rag.settings import Settings
 
 IMPORT = "from auth.tokens import refuse\n\n\n"

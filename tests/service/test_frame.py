@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rag.service import Engine, locate
-from rag.service.frame import MAX_BYTES, SUMMARY_BYTES, frame_of, frames_of
+from rag.service.tools.frame import MAX_BYTES, SUMMARY_BYTES, frame_of, frames_of
 from rag.settings import Settings
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
@@ -119,7 +119,7 @@ def test_a_frame_is_cached_and_follows_the_index(engine: Engine, tmp_path: Path)
 def test_another_process_finds_the_same_frame(engine: Engine, tmp_path: Path):
     program = (
         "import sys\nfrom pathlib import Path\nfrom rag.service import Engine, locate\n"
-        "from rag.service.frame import frame_of\nfrom rag.settings import Settings\n"
+        "from rag.service.tools.frame import frame_of\nfrom rag.settings import Settings\n"
         "engine = Engine(Settings(home=Path(sys.argv[1])))\n"
         "sys.stdout.buffer.write(frame_of(engine.repository(locate(sys.argv[2]))).text.encode())\n"
     )

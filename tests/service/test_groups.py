@@ -10,7 +10,7 @@ from command import rag
 
 from rag.errors import NotFound, SettingsError
 from rag.service import Engine
-from rag.service.groups import ALL, members, selected
+from rag.service.repositories.groups import ALL, members, selected
 from rag.settings import Settings, load_settings
 from rag.types import Filters, Source
 

@@ -10,8 +10,8 @@ import pytest
 from rag.code.parts import main_parts
 from rag.display.mermaid import as_text
 from rag.service import Dialog, Engine, Repository, converse
-from rag.service.explore import explore
-from rag.service.overview import Overview, overview_markdown, overview_of
+from rag.service.tools.explore import explore
+from rag.service.tools.overview import Overview, overview_markdown, overview_of
 from rag.types import Answer
 
 STORE = '''"""Keep entries in a file."""

@@ -13,7 +13,7 @@ from conftest import git
 from rag.memory.facts import Fact, Facts
 from rag.memory.stated_facts import by_model, by_rule
 from rag.service import Engine
-from rag.service.facts import add_fact, facts_of
+from rag.service.checks.facts import add_fact, facts_of
 from rag.settings import Settings
 from rag.types import AssistantResponse, Citation, DialogTurn, Source, Span
 from tests.servers.provider import ProviderServer
@@ -134,7 +134,7 @@ def test_facts_are_shared_with_a_team_and_the_rest_is_not(
 
 
 def test_the_bytes_that_a_shared_fact_cites_go_with_it(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rag.service.retention import KeptFiles
+    from rag.service.upkeep.retention import KeptFiles
 
     monkeypatch.setenv("RAG_PROJECT", "shop")
     fact = rag("facts", "add", "Codes are made here", "--turn", "1", "--scope", "project", "--json").json

@@ -14,9 +14,9 @@ from rag.backends.memory.turns import MemoryTurnStore
 from rag.memory.freshness import check
 from rag.retrieval.exact import find_text
 from rag.service import Engine, Repository
-from rag.service.read_lines import read_lines
-from rag.service.retention import KeptFiles
-from rag.service.snapshots import FolderState
+from rag.service.checks.snapshots import FolderState
+from rag.service.repositories.read_lines import read_lines
+from rag.service.upkeep.retention import KeptFiles
 from rag.settings import Settings
 from rag.types import ENCODING_GUESSED, OWN_LINES, Citation, Freshness, blob_id
 

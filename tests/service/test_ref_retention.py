@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rag.service import Engine
-from rag.service.ref_retention import RefRetention, RetentionFull
+from rag.service.repositories.ref_retention import RefRetention, RetentionFull
 from rag.settings import Settings
 from rag.types import Source
 
@@ -146,7 +146,7 @@ def test_a_server_that_was_killed_holds_nothing(home: Home) -> None:
         import os, signal
         from pathlib import Path
         from rag.service import Engine
-        from rag.service.ref_retention import RefRetention
+        from rag.service.repositories.ref_retention import RefRetention
         from rag.settings import Settings
         from rag.types import Source
         engine, source = Engine(Settings(home=Path({str(home.home)!r}))), Source({source.location!r}, "v0")

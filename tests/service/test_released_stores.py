@@ -12,7 +12,7 @@ import pytest
 from rag.answer.extract import ExtractiveGenerator
 from rag.database.segment import Segment
 from rag.service import Dialog, Engine, converse
-from rag.service.search import SearchQuery, search_repositories
+from rag.service.tools.search import SearchQuery, search_repositories
 from rag.settings import Settings
 from rag.types import Source
 

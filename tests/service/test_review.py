@@ -14,8 +14,8 @@ from rag.errors import ConfigError, RefNotFound, SourceError
 from rag.review.report import as_markdown, as_text
 from rag.schema import from_json, to_json
 from rag.service import Engine, locate
-from rag.service.facts import add_fact
-from rag.service.review import ReviewRange, review
+from rag.service.checks.facts import add_fact
+from rag.service.checks.review import ReviewRange, review
 from rag.settings import Settings
 
 FILES = {

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from rag import Answer, Dialog, Engine, load_settings
-from rag.service import aconverse, converse, rewording
-from rag.service.replay import replay
-from rag.service.search import SearchQuery
+from rag.service import aconverse, converse
+from rag.service.loop import rewording
+from rag.service.loop.replay import replay
+from rag.service.tools.search import SearchQuery
 from rag.types import DialogTurn
 from tests.servers.provider import ProviderServer
 
@@ -229,7 +230,7 @@ class _Once:
 
 
 def test_a_slow_reply_is_not_waited_for(server, sample_repo, monkeypatch):
-    monkeypatch.setattr("rag.service.ask.MAX_SECONDS", 0.3)
+    monkeypatch.setattr("rag.service.loop.ask.MAX_SECONDS", 0.3)
     server.behaviours = ["slow", "good"]
     said: list[str] = []
     settings = load_settings({"base_url": server.base_url, "reword": True})

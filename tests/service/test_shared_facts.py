@@ -18,8 +18,8 @@ from rag.corpus.shared_files import REF
 from rag.errors import ConfigError
 from rag.memory.facts import Facts, fact_id
 from rag.service import Engine
-from rag.service.facts import add_fact, check_facts, confirm_fact, facts_of, forget_fact
-from rag.service.shared_facts import FactExchange, Side, exchange_facts, merged_files
+from rag.service.checks.facts import add_fact, check_facts, confirm_fact, facts_of, forget_fact
+from rag.service.checks.shared_facts import FactExchange, Side, exchange_facts, merged_files
 from rag.settings import Settings
 from rag.types import Source
 

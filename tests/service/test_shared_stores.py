@@ -17,8 +17,9 @@ from rag.backends.shelf.generations import described
 from rag.database.update import Options
 from rag.errors import ConfigError, ShelfOutdated, ShelfRefused, ShelfUnreachable, StoreCorrupt
 from rag.retrieval.search import search
-from rag.service import Engine, locate, shared_stores
-from rag.service.shared_stores import NEWEST, shelf_key
+from rag.service import Engine, locate
+from rag.service.repositories import shared_stores
+from rag.service.repositories.shared_stores import NEWEST, shelf_key
 from rag.settings import Settings
 from rag.store_shelf import ShelfFile
 from rag.types import Filters, Source

@@ -16,7 +16,7 @@ from conftest import git
 from rag.database.locate import mark_used, stores
 from rag.parsing import parse_age, parse_size
 from rag.service import Engine
-from rag.service.storage import beyond, storage
+from rag.service.repositories.storage import beyond, storage
 from rag.settings import Settings, load_settings
 from rag.types import now_utc
 

@@ -8,7 +8,7 @@ import pytest
 
 from rag.errors import NotFound
 from rag.service import Dialog, Engine, converse
-from rag.service.subjects import find_subject
+from rag.service.loop.subjects import find_subject
 from rag.settings import Settings
 
 

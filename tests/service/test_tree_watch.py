@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from rag.service.tree_watch import TreeWatch
+from rag.service.repositories.tree_watch import TreeWatch
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel has no inotify")
 

@@ -19,8 +19,8 @@ from conftest import git
 
 from rag.errors import BackendMissing, SettingsError, SourceNotFound
 from rag.service import Engine, locate
-from rag.service import watch as watch_module
-from rag.service.watch import Update, updates
+from rag.service.repositories import watch as watch_module
+from rag.service.repositories.watch import Update, updates
 from rag.settings import Settings
 from rag.types import Filters
 

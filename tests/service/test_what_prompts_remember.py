@@ -13,10 +13,10 @@ from rag.memory.messages import MessageMemory
 from rag.memory.preferences import Preferences
 from rag.ports import MemoryStore
 from rag.service import Dialog, Engine
-from rag.service.agent import ConversationalAgent
-from rag.service.facts import add_fact, check_facts, consolidate_conversation, facts_of, forget_fact
-from rag.service.recall import recall, recall_said
-from rag.service.retention import delete_by_mark, delete_turn, edit_turn, kept_prompt, rewind
+from rag.service.checks.facts import add_fact, check_facts, consolidate_conversation, facts_of, forget_fact
+from rag.service.checks.recall import recall, recall_said
+from rag.service.loop.agent import ConversationalAgent
+from rag.service.upkeep.retention import delete_by_mark, delete_turn, edit_turn, kept_prompt, rewind
 from rag.settings import Settings
 from rag.types import Answer, Citation, Conversation, DialogTurn, Message, Span, blob_id
 from tests.contracts.sample_turns import new_turn

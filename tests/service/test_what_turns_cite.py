@@ -16,10 +16,10 @@ from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.component.memory import Memory
 from rag.errors import NotFound, RefNotFound, StoreError
 from rag.service import Dialog, Engine, converse
-from rag.service.freshness import checked, turns_about
-from rag.service.replay import replay
-from rag.service.retention import PROMPTS, SHELF, KeptFiles, delete_conversation, delete_turn
-from rag.service.rewording import reword_prompt
+from rag.service.checks.freshness import checked, turns_about
+from rag.service.loop.replay import replay
+from rag.service.loop.rewording import reword_prompt
+from rag.service.upkeep.retention import PROMPTS, SHELF, KeptFiles, delete_conversation, delete_turn
 from rag.settings import Settings
 from rag.types import Answer, DialogTurn, Source, blob_id
 from tests.contracts.clock import SteppedClock
@@ -278,7 +278,7 @@ def test_what_was_kept_goes_with_a_turn_that_a_memory_takes_back(engine, shop, w
 
 
 def test_a_long_conversation_goes_in_steps_and_what_a_fork_shows_stays(engine, shop, monkeypatch):
-    monkeypatch.setattr("rag.service.retention._DELETE_BATCH_TURNS", 2)
+    monkeypatch.setattr("rag.service.upkeep.retention._DELETE_BATCH_TURNS", 2)
     dialog = Dialog(engine, [engine.repository(Source(str(shop)))])
     for question in (QUESTION, "How is a receipt rendered?", QUESTION, "How is the clock wound?", QUESTION):
         list(converse(dialog, question, ExtractiveGenerator()))
@@ -298,7 +298,7 @@ def test_a_deletion_that_was_broken_off_leaves_nothing_of_the_turns_it_took(engi
     for question in (QUESTION, "How is a receipt rendered?", QUESTION):
         list(converse(dialog, question, ExtractiveGenerator()))
     with monkeypatch.context() as patched:
-        patched.setattr("rag.service.retention._DELETE_BATCH_TURNS", 2)
+        patched.setattr("rag.service.upkeep.retention._DELETE_BATCH_TURNS", 2)
         patched.setattr(engine.turns, "delete_conversation", broken_off)
         with pytest.raises(StoreError):
             delete_conversation(engine.turns, dialog.conversation)

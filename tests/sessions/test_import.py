@@ -16,8 +16,8 @@ from command import Ran, rag
 
 from rag.backends.sessions import READERS
 from rag.corpus.secrets import without_secrets
-from rag.service.engine import Engine
-from rag.service.retention import KeptFiles
+from rag.service.repositories.engine import Engine
+from rag.service.upkeep.retention import KeptFiles
 from rag.settings import Settings
 from rag.types import blob_id
 

@@ -189,7 +189,7 @@ def test_public_definitions_are_those_the_language_marks_so(language):
 
 def test_a_quotation_stands_on_the_lines_it_names(sample_repo):
     from rag.service import Engine, locate
-    from rag.service.survey_of import survey
+    from rag.service.tools.survey_of import survey
     from rag.settings import load_settings
 
     found = survey(Engine(load_settings()).repository(locate(str(sample_repo))))

@@ -382,7 +382,7 @@ def test_a_manifest_that_cannot_be_read_is_none(text: str) -> None:
 
 def test_a_readme_that_is_a_link_is_read_where_it_leads(tmp_path, sample_repo) -> None:
     from rag.service import Engine, locate
-    from rag.service.survey_of import survey
+    from rag.service.tools.survey_of import survey
     from rag.settings import load_settings
 
     (sample_repo / "README.md").rename(sample_repo / "snip/README.md")

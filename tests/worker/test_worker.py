@@ -20,7 +20,7 @@ from rag.backends.queue.postgres import PostgresJobs
 from rag.job_queue import Jobs, QueuedJob
 from rag.processes import Process, python_command, start
 from rag.service import Engine, locate
-from rag.service.jobs import index_request, public_error
+from rag.service.repositories.jobs import index_request, public_error
 from rag.settings import Settings, plain_settings
 from rag.worker.bulk import FinishedSources, ListedSource, index_all
 from rag.worker.loop import Worker

@@ -18,8 +18,8 @@ from rag.analysis import is_stop_word
 from rag.errors import SourceError
 from rag.retrieval.lookup import lines_with
 from rag.service import Engine, Repository, locate
-from rag.service.explore import explore, parts_of
-from rag.service.search import SearchQuery, search_repositories
+from rag.service.tools.explore import explore, parts_of
+from rag.service.tools.search import SearchQuery, search_repositories
 from rag.settings import load_settings
 from tools.benchmarks.bench import QUESTIONS, Bench, NotMeasured, show
 from tools.benchmarks.repositories import obtain_all, read_repositories

@@ -23,8 +23,8 @@ from rag.corpus.chunk import chunk
 from rag.corpus.history import files_at, read_blobs
 from rag.memory.anchor import letters
 from rag.memory.freshness import check
-from rag.service.retention import KeptFiles
-from rag.service.snapshots import CommitState
+from rag.service.checks.snapshots import CommitState
+from rag.service.upkeep.retention import KeptFiles
 from rag.types import Citation, Freshness, SourceFile, Span
 from tools.benchmarks.blame import Place
 

@@ -27,7 +27,7 @@ from rag.memory.recall import recall_turns
 from rag.memory.recent_turns import window
 from rag.memory.search import search_text
 from rag.ports import MemoryStore
-from rag.service.history import REMEMBERED_TURNS
+from rag.service.loop.history import REMEMBERED_TURNS
 from rag.settings import Settings
 from rag.types import AssistantResponse, Citation, DialogTurn, Span, UserQuery
 from tools.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured, show

@@ -20,7 +20,7 @@ from rag.code.languages import kind_of, language_of_path
 from rag.code.reference_queries import has_references
 from rag.review.impact import HOLDS_TESTS
 from rag.service import Engine, locate
-from rag.service.review import ReviewRange, review
+from rag.service.checks.review import ReviewRange, review
 from rag.settings import Settings
 from tools.benchmarks.bench import Bench, NotMeasured, show
 from tools.benchmarks.blame import git

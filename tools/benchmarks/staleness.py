@@ -23,8 +23,8 @@ from rag.code.languages import kind_of, language_of_path
 from rag.corpus.chunk import chunk
 from rag.corpus.history import files_at, read_blobs
 from rag.memory.freshness import check, check_turns
-from rag.service.retention import KeptFiles
-from rag.service.snapshots import CommitState
+from rag.service.checks.snapshots import CommitState
+from rag.service.upkeep.retention import KeptFiles
 from rag.types import Citation, DialogTurn, Freshness, SourceFile
 from tools.benchmarks.bench import CHECKOUT, Bench, NotMeasured, show
 from tools.benchmarks.blame import Place, git, trace

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from rag.parsing import parse_toml
 from rag.processes import python_command
 from rag.service import Engine, locate
-from rag.service.survey_of import survey
+from rag.service.tools.survey_of import survey
 from rag.settings import load_settings
 from tools.benchmarks.bench import CHECKOUT, QUESTIONS, Bench, NotMeasured, not_measured, run_process, show
 from tools.benchmarks.repositories import EvaluationRepository, obtain

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from rag.errors import SettingsError, SourceError
 from rag.serve.errors import Forbidden
-from rag.service.remotes import git_version
+from rag.service.repositories.remotes import git_version
 
 _NOT_PUBLIC = (
     "is_private is_loopback is_link_local is_site_local is_multicast is_reserved is_unspecified".split()

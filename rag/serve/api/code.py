@@ -19,8 +19,8 @@ from rag.serve.api.routes import Named
 from rag.serve.errors import BadRequest
 from rag.serve.links import viewer_link, wiki_link
 from rag.serve.service import Service
-from rag.service.call_diagram import CallView, call_diagram
-from rag.service.overview import overview_markdown, overview_of
+from rag.service.drawings.call_diagram import CallView, call_diagram
+from rag.service.tools.overview import overview_markdown, overview_of
 from rag.wiki import WikiPage, page_markdown
 from rag.wiki.pages.known_structures import Structures
 

@@ -22,8 +22,7 @@ from rag.serve.api.turns import ConversationId
 from rag.serve.errors import BadRequest
 from rag.serve.service import Service
 from rag.service import Engine
-from rag.service.cached_answers import answers_of
-from rag.service.facts import (
+from rag.service.checks.facts import (
     add_fact,
     check_facts,
     confirm_fact,
@@ -32,8 +31,9 @@ from rag.service.facts import (
     forget_fact,
     reject_fact,
 )
-from rag.service.propose_facts import propose_facts
-from rag.service.recall import USER
+from rag.service.checks.propose_facts import propose_facts
+from rag.service.checks.recall import USER
+from rag.service.loop.cached_answers import answers_of
 from rag.settings import FactScope
 from rag.types import Source
 

@@ -17,8 +17,8 @@ from rag.serve.api.turns import CallerContext, ConversationId, TurnId
 from rag.serve.errors import IndexingFailed
 from rag.serve.service import Service
 from rag.serve.sse import until_disconnect
-from rag.service.freshness import Differences, checked, differences, turns_about
-from rag.service.replay import Replay
+from rag.service.checks.freshness import Differences, checked, differences, turns_about
+from rag.service.loop.replay import Replay
 from rag.types import DialogTurn
 
 Ref = Annotated[

@@ -24,7 +24,7 @@ from rag.serve.api.json_models import JsonModels, ResponseModel
 from rag.serve.api.rendering import encodable
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
-from rag.service import call_diagram
+from rag.service.drawings import call_diagram
 from rag.wiki import PageKind
 
 if TYPE_CHECKING:

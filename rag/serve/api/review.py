@@ -14,7 +14,7 @@ from rag.serve.api import responses
 from rag.serve.api.rendering import sent
 from rag.serve.api.routes import Named
 from rag.serve.service import Service
-from rag.service.review import MAX_RANGE_CHARS, ReviewRange, review
+from rag.service.checks.review import MAX_RANGE_CHARS, ReviewRange, review
 
 Range = Annotated[
     str | None,

@@ -25,8 +25,8 @@ from rag.serve.api.turns import CallerContext
 from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Repository
-from rag.service.read_lines import read_lines
-from rag.service.search import SearchOutcome, SearchQuery
+from rag.service.repositories.read_lines import read_lines
+from rag.service.tools.search import SearchOutcome, SearchQuery
 from rag.types import Confidence
 
 Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]

@@ -17,10 +17,11 @@ from rag.serve.api import requests, responses
 from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
 from rag.serve.api.rendering import Renderer, encodable
 from rag.serve.service import Service
-from rag.service import Dialog, retention
-from rag.service.corrections import correct_turn
-from rag.service.facts import consolidate_conversation
-from rag.service.recall import recall, recall_said
+from rag.service import Dialog
+from rag.service.checks.facts import consolidate_conversation
+from rag.service.checks.recall import recall, recall_said
+from rag.service.loop.corrections import correct_turn
+from rag.service.upkeep import retention
 from rag.types import Conversation, DialogTurn
 
 ConversationId = Annotated[str, Path(description="A conversation's id or name.", max_length=200)]

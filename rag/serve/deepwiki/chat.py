@@ -28,7 +28,7 @@ from rag.serve.openai.thread_matching import ClientHistory, Prefixes
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.service import Dialog, Engine, Repository
-from rag.service.dialog import HitSelection
+from rag.service.loop.dialog import HitSelection
 from rag.types import Answer, Hit
 
 _PIECE_CHARS = 32_768

@@ -16,7 +16,7 @@ from rag.serve.links import citation_url
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.service import Dialog, Engine, Repository
-from rag.service.groups import is_group
+from rag.service.repositories.groups import is_group
 from rag.settings import Steps
 from rag.types import Answer, Citation, CodeFact, Hit
 from rag.wiki import WikiStructure

@@ -38,7 +38,7 @@ from rag.serve.repositories.entry import ServedRepository
 from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Dialog
-from rag.service.groups import is_group
+from rag.service.repositories.groups import is_group
 from rag.types import MAX_QUESTION_CHARS, Answer, Citation, CodeFact, TraceStep, Usage
 
 _MODEL = "rag:"

@@ -33,7 +33,7 @@ from rag.serve.openai.thread_matching import TurnHistory
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Dialog, Engine
-from rag.service.groups import is_group
+from rag.service.repositories.groups import is_group
 from rag.types import Answer, DialogTurn, GenerationOptions, Usage
 
 _SHELF = "openai-response"

@@ -33,7 +33,7 @@ from rag.errors import NotFound
 from rag.parsing import parse_json
 from rag.ports import SharedState
 from rag.service import Engine, Repository
-from rag.service.history import REMEMBERED_TURNS, History, with_answers
+from rag.service.loop.history import REMEMBERED_TURNS, History, with_answers
 from rag.types import AssistantResponse, Conversation, DialogTurn, Prompt, Source, UserQuery
 
 _SHELF = "openai-prefix"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from rag.errors import RagError
 from rag.serve.errors import IndexingFailed, ServeError, StillIndexing
 from rag.service import Repository
-from rag.service.engine import Generation
+from rag.service.repositories.engine import Generation
 from rag.types import Checkout, Source
 
 State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]

@@ -15,7 +15,7 @@ from rag.serve.errors import Forbidden, ServeError, TooMany, UnknownRepository
 from rag.serve.repositories.entry import ServedRepository
 from rag.serve.settings import ServerSettings
 from rag.service import locate
-from rag.service.groups import ALL
+from rag.service.repositories.groups import ALL
 from rag.types import Conversation, Source
 
 _MAX_UNLISTED = 50

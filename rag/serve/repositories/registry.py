@@ -40,10 +40,10 @@ from rag.serve.workers.open_files import max_open_stores
 from rag.serve.workers.shared_indexing import SharedIndexers, indexed_source
 from rag.serve.workers.tree_checks import TreeChecks
 from rag.service import Engine, Repository
-from rag.service.engine import Generation
-from rag.service.jobs import open_jobs
-from rag.service.ref_retention import RefRetention, RetentionFull
-from rag.service.repository import at_checkout
+from rag.service.repositories.engine import Generation
+from rag.service.repositories.jobs import open_jobs
+from rag.service.repositories.ref_retention import RefRetention, RetentionFull
+from rag.service.repositories.repository import at_checkout
 from rag.types import Checkout, Source
 
 _MIN_PAUSE_FACTOR = 20.0

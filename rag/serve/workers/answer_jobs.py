@@ -14,7 +14,7 @@ from contextlib import aclosing
 
 from rag.errors import RagError
 from rag.serve.telemetry import log
-from rag.service.ask import Notify
+from rag.service.loop.ask import Notify
 from rag.types import Answer, Citation, DialogTurn, TraceStep
 
 Said = DialogTurn | TraceStep | tuple[Citation, ...] | str | Answer

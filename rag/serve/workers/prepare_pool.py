@@ -36,7 +36,7 @@ from rag.serve.telemetry import log
 from rag.serve.workers.open_files import max_open_stores
 from rag.serve.workers.subprocesses import Child, start_child
 from rag.service import Dialog, Engine
-from rag.service.quote_preview import with_quotes
+from rag.service.loop.quote_preview import with_quotes
 from rag.settings import Settings
 from rag.types import (
     Checkout,

@@ -5,7 +5,7 @@ jobs are followed again when it is back; nothing is added twice, as a store has 
 
 If the servers share stores in another place than the data folder, a job that is done has published one. Each
 server then takes it; one that has a clone or a folder updates its own index, which begins with the published
-one (`rag.service.shared_stores`). If the place cannot be used, the job is done all the same, and
+one (`rag.service.repositories.shared_stores`). If the place cannot be used, the job is done all the same, and
 each server indexes what has changed itself.
 """
 
@@ -23,7 +23,7 @@ from rag.job_queue import Jobs, QueuedJob
 from rag.serve.errors import IndexingFailed
 from rag.serve.telemetry import log
 from rag.serve.workers.indexing import ChildIndexers, Indexed, Indexers, IndexTask, Taken, ignore
-from rag.service.jobs import index_request, source_of
+from rag.service.repositories.jobs import index_request, source_of
 from rag.settings import Settings
 from rag.types import Progress, Source
 

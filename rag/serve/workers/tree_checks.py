@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from rag.errors import RagError
 from rag.serve.telemetry import log
 from rag.service import Engine, Repository
-from rag.service.background_budget import Allowance
-from rag.service.tree_watch import TreeWatch
+from rag.service.repositories.background_budget import Allowance
+from rag.service.repositories.tree_watch import TreeWatch
 from rag.types import Source
 
 _SHARE = 0.1

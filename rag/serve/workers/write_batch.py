@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from rag.errors import RagError
 from rag.ports import Grouping, has_transactions
 from rag.service import Dialog
-from rag.service.async_writes import written
+from rag.service.loop.async_writes import written
 
 _MAX_BATCH_TURNS = 8
 """The limit per transaction: the first turn waits for the last."""

@@ -17,7 +17,7 @@ from rag.code.symbols import File
 from rag.markdown import documented, sentence
 from rag.quoting import counted
 from rag.retrieval.search import search
-from rag.service.survey_of import survey
+from rag.service.tools.survey_of import survey
 from rag.types import Kind
 from rag.wiki.facts.compound_words import CompoundWords
 from rag.wiki.facts.concept_names import concept_titles, is_named, path_words

@@ -22,9 +22,9 @@ from rag.errors import (
 )
 from rag.markdown import block, code, without_module_line
 from rag.resources import template_path
-from rag.service.ask import converse
-from rag.service.dialog import Dialog, HitSelection
-from rag.service.history import WholeAnswers
+from rag.service.loop.ask import converse
+from rag.service.loop.dialog import Dialog, HitSelection
+from rag.service.loop.history import WholeAnswers
 from rag.types import Answer, Hit
 from rag.wiki.models import Prose, ProseCitation, WikiPage, WikiStructure, sha256
 from rag.wiki.pages.links import CitationWriter

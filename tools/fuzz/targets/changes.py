@@ -18,8 +18,8 @@ from rag.code.parsing import SourceText, parsed_texts
 from rag.isolated import CPU_S, CPU_S_PER_BYTE
 from rag.review.changed_symbols import ReviewedTree, changed_files, changed_symbols
 from rag.review.impact import Impact
-from rag.service.dialog import Dialog
-from rag.service.second_look import tools_of
+from rag.service.loop.dialog import Dialog
+from rag.service.loop.second_look import tools_of
 from rag.types import Kind, ToolCall, blob_id
 from tools.fuzz import text
 from tools.fuzz.case import Case, case_of

@@ -76,8 +76,8 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.serve.deepwiki import prompts as deepwiki_prompts
     from rag.serve.openai import thread_matching
     from rag.serve.openai.messages import done_without_model, read_messages
-    from rag.service.explore import parts_of
-    from rag.service.review import ReviewRange
+    from rag.service.checks.review import ReviewRange
+    from rag.service.tools.explore import parts_of
     from rag.wiki.pages import devin_json
 
     def source(words: str) -> answers.ShownSource:

@@ -1,0 +1,1 @@
+"""Compares what is remembered and written with the code: turns, facts, texts, changes, sessions of agents."""

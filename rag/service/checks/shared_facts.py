@@ -1,0 +1,384 @@
+"""Facts and conversations that a team shares through the repository itself: in a git ref, without a server.
+
+Both sides are merged like branches: what changed on one side since the last exchange is taken, and of a fact
+that changed on both sides the newer form. A fact that one side deleted is deleted on the other, unless it
+changed there. What others have pushed is untrusted: a file that is no fact, names a place outside of the
+repository or exceeds a limit is left out and counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rag.corpus.acquire import place_in_work_tree
+from rag.corpus.address import resolve
+from rag.corpus.git import run_git
+from rag.corpus.git_server import GitServer
+from rag.corpus.secrets import without_secrets
+from rag.corpus.shared_files import REF, Overtaken, SharedRef, identity, shared_files
+from rag.corpus.worktree import is_bare, work_tree
+from rag.errors import ConfigError, SourceUnreachable
+from rag.memory.facts import Fact, Facts, fact_id, statement_of
+from rag.parsing import parse_json
+from rag.quoting import counted
+from rag.schema import from_json, to_json
+from rag.service.checks.facts import facts_of
+from rag.service.checks.shared_conversations import shared_conversation, take_conversation
+from rag.service.repositories.engine import Engine
+from rag.service.upkeep.retention import KeptFiles
+from rag.settings import FactScope
+from rag.types import Citation, Conversation, Source
+
+EXCHANGED = "exchanged-facts"
+"""The shelf with the facts of the last exchange, by repository: the base of the next merge."""
+_FACTS, _CONVERSATIONS = "facts/", "conversations/"
+_MAX_FACT_BYTES = 64 << 10
+_FILE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.json")
+_PLACE = re.compile(r"(?!/)(?!(?:.*/)?\.\.?(?:/|$))[^\x00-\x1f\x7f]{1,1000}")
+_MAX_TEXT_CHARS = 2_000
+_MAX_CITATIONS = 50
+_MAX_ALIKE = 50
+_TRIES = 5
+_OWN = ("id", "location", "turn", "freshness", "state", "scope", "may_supersede", "checks", "note")
+_OWN_OF_CITATION = ("location", "repository", "score")
+"""What a fact and a citation have only on this machine."""
+
+
+@dataclass(slots=True)
+class FactExchange:
+    """What an exchange did, in facts. `left_out` counts the shared files that are invalid."""
+
+    remote: str
+    sent: int = 0
+    received: int = 0
+    deleted_here: int = 0
+    deleted_there: int = 0
+    conversations_sent: int = 0
+    conversations_received: int = 0
+    left_out: int = 0
+
+
+@dataclass(slots=True)
+class Side:
+    """Facts in their shared form, by file name, with the ids of the facts here."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    invalid: list[str] = field(default_factory=list)
+
+
+def exchange_facts(
+    engine: Engine,
+    source: Source,
+    *,
+    remote: str = "origin",
+    push: bool = True,
+    conversations: Sequence[Conversation] = (),
+    scope: FactScope | None = None,
+    report: Callable[[str], None] | None = None,
+) -> FactExchange:
+    """Merge the confirmed facts about a repository with those in its remote, and push the result if asked.
+
+    Args:
+        engine: provides the facts.
+        source: a folder with git history, or a URL.
+        remote: the name of a remote of the folder, an address, or a path.
+        push: also write to the remote; else only read from it.
+        conversations: also share these.
+        scope: whose facts; None is the scope of the settings.
+        report: receives notices.
+
+    Raises:
+        ConfigError: the folder has no such remote, something must not be shared, or git knows no identity.
+        SourceError: the remote cannot be reached, or refuses the change.
+    """
+    settings = engine.settings
+    top, folder = (None, "") if source.is_url else _place(source)
+    author = identity(top) if push else ""
+    address = source.location if source.is_url and remote == "origin" else _address(top, remote)
+    server = GitServer(address, settings.git_token, settings.git_timeout_s, report or engine.notice)
+    shared = dict(shared_conversation(engine, one, source) for one in conversations)
+    given = {f"{_CONVERSATIONS}{name}": content for name, content in shared.items()}
+    with shared_files(server) as there:
+        for _ in range(_TRIES):
+            done = FactExchange(address)
+            try:
+                _exchange_facts(engine, source, folder, there, author, scope, given, done)
+            except Overtaken:
+                continue
+            _take_conversations(engine, source, there, done)
+            return done
+    raise SourceUnreachable(f"{address} was changed by others {_TRIES} times meanwhile; try again")
+
+
+def _exchange_facts(
+    engine: Engine,
+    source: Source,
+    folder: str,
+    there: SharedRef,
+    author: str,
+    scope: FactScope | None,
+    given: Mapping[str, bytes],
+    done: FactExchange,
+) -> None:
+    """Merge the facts, push them and other files with them, and store what is new."""
+    facts = facts_of(engine).of(scope)
+    rejected = {fact.id for fact in facts.all(source.location) if fact.state == "rejected"}
+    found = there.read(path for path in there.fetch() if path.startswith(_FACTS))
+    files = {path.removeprefix(_FACTS): content for path, content in found.items()}
+    remote = _of_remote(files, source, folder, rejected)
+    here = _of_store(facts, source.location, folder)
+    merged = merged_files(_base(engine, source, scope), here.files, remote)
+    done.left_out = len(remote.invalid)
+    if author:
+        changed = _changes(remote.files, merged)
+        _check(here, changed)
+        kept = there.read(given.keys() & there.paths)
+        new = {path: content for path, content in given.items() if kept.get(path) != content}
+        written = {f"{_FACTS}{name}": content for name, content in changed.items()} | new
+        if written:
+            there.push(written, _message(changed, len(new)), author)
+        done.sent = sum(content is not None for content in changed.values())
+        done.deleted_there, done.conversations_sent = len(changed) - done.sent, len(new)
+    taken = _changes(here.files, merged)
+    _take(engine, facts, facts_of(engine).namespace(scope), here, remote, taken)
+    done.received = sum(content is not None for content in taken.values())
+    done.deleted_here = len(taken) - done.received
+    _keep_base(engine, source, scope, merged if author else remote.files)
+
+
+def _take_conversations(engine: Engine, source: Source, there: SharedRef, done: FactExchange) -> None:
+    """Store the shared conversations that are not stored here yet."""
+    named = {
+        path: path.removeprefix(_CONVERSATIONS) for path in there.paths if path.startswith(_CONVERSATIONS)
+    }
+    namespace = engine.settings.namespace
+    known = {one.id for one in engine.turns.conversations(namespace=namespace)}
+    new = [path for path, name in named.items() if name.removesuffix(".jsonl") not in known]
+    for path in sorted(new):
+        (content,) = there.read([path]).values() or (b"",)
+        if take_conversation(engine, source, named[path], content):
+            done.conversations_received += 1
+        else:
+            done.left_out += 1
+
+
+def merged_files(base: Mapping[str, str], here: Mapping[str, bytes], there: Side) -> dict[str, bytes]:
+    """Merge three states of the files; of one that both sides changed, the newer form counts.
+
+    An invalid file there changes nothing here.
+    """
+    merged = {}
+    for name in {*here, *there.files}:
+        ours, theirs, before = here.get(name), there.files.get(name), base.get(name)
+        if ours == theirs or _digest(theirs) == before or name in there.invalid:
+            kept = ours
+        elif _digest(ours) == before:
+            kept = theirs
+        else:
+            kept = max((one for one in (ours, theirs) if one is not None), key=_age)
+        if kept is not None:
+            merged[name] = kept
+    return merged
+
+
+def _age(content: bytes) -> tuple[str, bytes]:
+    fact = json.loads(content)
+    return max(fact["created"], fact["closed"] or ""), content
+
+
+def _digest(content: bytes | None) -> str | None:
+    return None if content is None else hashlib.sha256(content).hexdigest()
+
+
+def _changes(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> dict[str, bytes | None]:
+    return {name: new.get(name) for name in sorted({*old, *new}) if old.get(name) != new.get(name)}
+
+
+def _of_store(facts: Facts, location: str, folder: str) -> Side:
+    """Return the confirmed facts about a repository in their shared form."""
+    side, names = Side(), {}
+    confirmed = [fact for fact in facts.all(location) if fact.state == "confirmed"]
+    for fact in confirmed:
+        number = _number(fact.id, location, fact.text)
+        names[fact.id] = fact_id(folder, fact.text, number or 0)
+    for fact in confirmed:
+        name = f"{names[fact.id]}.json"
+        side.files[name] = _written(fact, folder, names.get(fact.superseded_by, ""))
+        side.facts[name] = fact
+    return side
+
+
+def _written(fact: Fact, folder: str, superseded_by: str) -> bytes:
+    """Return the shared form of a fact: the same bytes on every machine, one field on each line."""
+    written = {name: value for name, value in to_json(fact).items() if name not in _OWN}
+    written["citations"] = [
+        {name: value for name, value in one.items() if name not in _OWN_OF_CITATION}
+        for one in written["citations"]
+    ]
+    written |= {"superseded_by": superseded_by, "folder": folder}
+    return (json.dumps(written, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode(
+        "utf-8", "replace"
+    )
+
+
+def _number(own: str, place: str, text: str) -> int | None:
+    """Return the number of a fact among those with the same statement, which its id contains."""
+    return next((number for number in range(_MAX_ALIKE) if fact_id(place, text, number) == own), None)
+
+
+def _of_remote(files: Mapping[str, bytes], source: Source, folder: str, rejected: Collection[str]) -> Side:
+    """Return the facts of a remote about a folder.
+
+    Without statements that the user has rejected: they stay rejected here, and shared there.
+    """
+    side = Side()
+    read = {name: _read(name, content) for name, content in files.items()}
+    ids: dict[str, str] = {}
+    for name, found in read.items():
+        if found is None:
+            side.invalid.append(name)
+        elif found[1] == folder:
+            ids[name.removesuffix(".json")] = fact_id(source.location, found[0].text, found[2])
+    for name, found in read.items():
+        if found is None or found[1] != folder:
+            continue
+        fact, own = found[0], ids[name.removesuffix(".json")]
+        if own in rejected:
+            continue
+        side.files[name] = _written(fact, folder, fact.superseded_by)
+        citations = tuple(
+            replace(one, location=source.location, span=replace(one.span, repo=source.name))
+            for one in fact.citations
+        )
+        successor = ids.get(fact.superseded_by, fact.superseded_by)
+        side.facts[name] = replace(
+            fact, id=own, location=source.location, citations=citations, superseded_by=successor
+        )
+    return side
+
+
+def _read(name: str, content: bytes) -> tuple[Fact, str, int] | None:
+    """Return the fact of a shared file, its folder and its number among equal statements; None if invalid."""
+    if len(content) > _MAX_FACT_BYTES:
+        return None
+    try:
+        written = parse_json(content.decode("utf-8"))
+        cited = [{**one, "location": "", "repository": ""} for one in written["citations"]]
+        fact = from_json(Fact, {**written, "location": "", "id": "", "citations": cited})
+        folder = written.get("folder", "")
+        _written(fact, folder, "").decode("utf-8")
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
+        return None
+    if not (_FILE.fullmatch(name) and isinstance(folder, str) and _is_valid(fact)):
+        return None
+    number = _number(name.removesuffix(".json"), folder, fact.text)
+    return None if number is None else (fact, folder, number)
+
+
+def _is_valid(fact: Fact) -> bool:
+    texts = (fact.text, fact.kind, fact.valid_from, fact.superseded_by)
+    return (
+        all(isinstance(one, str) for one in texts)
+        and 0 < len(statement_of(fact.text)) <= len(fact.text) <= _MAX_TEXT_CHARS
+        and fact.text == " ".join(fact.text.split())
+        and len(fact.citations) <= _MAX_CITATIONS
+        and all(map(_is_valid_place, fact.citations))
+    )
+
+
+def _is_valid_place(citation: Citation) -> bool:
+    span = citation.span
+    texts = (span.path, span.blob, span.commit or "", span.symbol, span.scope, citation.span_hash)
+    return (
+        all(isinstance(one, str) for one in texts)
+        and _PLACE.fullmatch(span.path) is not None
+        and all(isinstance(line, int) and 0 <= line < 1 << 31 for line in (citation.n, span.start, span.end))
+    )
+
+
+def _take(
+    engine: Engine,
+    facts: Facts,
+    namespace: str,
+    here: Side,
+    there: Side,
+    taken: Mapping[str, bytes | None],
+) -> None:
+    """Store what was merged from the remote."""
+    new = [there.facts[name] for name, content in taken.items() if content is not None]
+    gone = [here.facts[name] for name, content in taken.items() if content is None]
+    facts.exchange(new, gone)
+    KeptFiles(engine.turns, namespace).release(one.blob for fact in gone for one in fact.citations)
+
+
+def _check(here: Side, changed: Mapping[str, bytes | None]) -> None:
+    """Raise ConfigError for a fact that must not be shared: nothing is pushed."""
+    for fact in (here.facts[name] for name, content in changed.items() if content is not None):
+        kind = "holds what is likely a secret" if without_secrets(fact.text) != fact.text else ""
+        if not kind and not _is_valid(fact):
+            kind = f"has over {_MAX_TEXT_CHARS:,} characters or {_MAX_CITATIONS} places, or an odd path"
+        if kind:
+            short = fact.id[:8]
+            raise ConfigError(
+                f"the fact {short} {kind}; nothing was pushed. `rag facts forget {short}` deletes it"
+            )
+
+
+def _message(changed: Mapping[str, bytes | None], conversations: int) -> str:
+    kept = sum(content is not None for content in changed.values())
+    parts = [f"{counted(kept, 'fact')} added or changed"] if kept else []
+    parts += [f"{counted(len(changed) - kept, 'fact')} deleted"] if len(changed) > kept else []
+    parts += [counted(conversations, "conversation")] if conversations else []
+    return f"rag: {', '.join(parts)}"
+
+
+def _base(engine: Engine, source: Source, scope: FactScope | None) -> dict[str, str]:
+    namespace = facts_of(engine).namespace(scope)
+    record = engine.turns.records([source.location], shelf=EXCHANGED, namespace=namespace)
+    try:
+        found = parse_json(record.get(source.location, b"{}"))
+    except ValueError:  # a damaged record: what both sides have is kept
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _keep_base(engine: Engine, source: Source, scope: FactScope | None, files: Mapping[str, bytes]) -> None:
+    digests = {name: _digest(content) for name, content in sorted(files.items())}
+    namespace = facts_of(engine).namespace(scope)
+    record = {source.location: json.dumps(digests).encode()}
+    engine.turns.put_records(record, shelf=EXCHANGED, namespace=namespace)
+
+
+def _place(source: Source) -> tuple[Path, str]:
+    """Return the top of the repository that a folder belongs to, and the folder's path in it."""
+    folder = Path(source.location)
+    if work_tree(folder) is None and not is_bare(folder):
+        raise ConfigError(f"{folder} has no git history to share facts in; `git init` begins one")
+    if is_bare(folder):
+        return folder, ""
+    top, inside = place_in_work_tree(folder)
+    return Path(top), inside.rstrip("/")
+
+
+def _address(top: Path | None, remote: str) -> str:
+    """Return the address of a remote of a repository, given as its name, an address or a path."""
+    if top is not None and re.fullmatch(r"[\w.-]{1,100}", remote) and not Path(remote).is_dir():
+        names = ["config", "--get", f"remote.{remote}.url"]
+        found = run_git(names, cwd=top, ok_codes=(0, 1)).decode("utf-8", "replace").strip()
+        if not found:
+            raise ConfigError(
+                f"{top} has no remote {remote!r} to share facts in; add one with `git remote add`, or name "
+                f"an address with --remote (the facts are stored in {REF})"
+            )
+        remote = str(top / found) if _is_path(found) else found
+    return resolve(remote).location
+
+
+def _is_path(address: str) -> bool:
+    return "://" not in address and (address.startswith((".", "/", "~")) or ":" not in address)

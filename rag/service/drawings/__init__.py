@@ -1,0 +1,1 @@
+"""Draws the calls and imports of a repository."""

@@ -1,0 +1,1 @@
+"""Finds code for people, agents and models: search, explore, overview, history of a definition."""

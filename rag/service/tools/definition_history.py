@@ -1,0 +1,113 @@
+"""Answer questions about the history of a definition from git: who changed it, since when it exists, why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rag.corpus.line_history import Change, LineHistory, history_of_lines
+from rag.lines import lines_of
+from rag.retrieval.kinds.asked import merged_hits
+from rag.retrieval.kinds.history import Asks, HistorySubject, asked_about, subject_of
+from rag.retrieval.search import RetrievalResult
+from rag.service.repositories.repository import Repository
+from rag.types import CodeFact, CodeFacts, Source
+from rag.types.question_kinds import HISTORY
+
+NO_HISTORY = "the answer is based on a published index, and the history is not on this machine"
+_SHOWN_CHANGES = 8
+_MAX_REASON_CHARS = 300
+_PLAIN = str.maketrans("[]<>`", "()‹›'")
+"""Text of commits is shown in Markdown; without these characters it has no links, images and tags."""
+
+
+def with_history(
+    repositories: Sequence[Repository],
+    found: RetrievalResult,
+    k: int,
+    on_missing: Callable[[Source], None] = lambda source: None,
+) -> RetrievalResult:
+    """Add the commits of the definition or file to the result of a question about its history.
+
+    `on_missing` is called with the source whose history is needed and not on this machine.
+    """
+    asks = asked_about(found.sought)
+    if asks is None or any(hit.asked_line for hit in found.ranked[:1]):  # asks for the changes of a release
+        return found
+    indexes = [repository.store for repository in repositories]
+    subject = subject_of(found.sought, found.ranked, indexes)
+    if subject is None:
+        return found
+    repository = next(one for one in repositories if one.store is subject.index)
+    source, checkout = repository.source, repository.checkout
+    # A clone of a ref of a folder may lack the history that the folder has.
+    root = checkout.root if source.is_url or not source.ref else Path(source.location)
+    if checkout.has_files:
+        history = history_of_lines(root, checkout.commit, subject.hit.path, subject.first, subject.last)
+    else:
+        history = LineHistory(note=NO_HISTORY)
+        on_missing(source)
+    facts = _facts(asks, subject, history)
+    return replace(found, code_facts=facts, hits=merged_hits(facts, found.ranked, indexes, k))
+
+
+def _facts(asks: Asks, subject: HistorySubject, history: LineHistory) -> CodeFacts:
+    changes = history.changes
+    shown = list(changes[:_SHOWN_CHANGES])
+    if history.complete and len(changes) > len(shown):
+        shown[-1] = changes[-1]
+    reasons = [_reason(change, is_first=history.complete and change is changes[-1]) for change in shown]
+    note = history.note
+    if history.is_edited and changes:
+        note = "; ".join(filter(None, [note, "its lines have changes that are not committed"]))
+    return CodeFacts(
+        kind=HISTORY,
+        subject=subject.name,
+        summary=_summary(asks, subject.name, history),
+        items=tuple(_fact(subject, reason) for reason in reasons or ["its definition today"]),
+        count=max(len(changes), 1),
+        certain_count=max(len(changes), 1) if subject.certain else 0,
+        complete=history.complete,
+        note=note,
+    )
+
+
+def _summary(asks: Asks, name: str, history: LineHistory) -> str:
+    """Return the answer in one sentence."""
+    if not history.changes:
+        return f"the history of `{name}` is not known: {history.note}"
+    last, first = history.changes[0], history.changes[-1]
+    if asks == "changed" or not history.complete:
+        more = "" if len(history.changes) == 1 else f"; {len(history.changes)} commits changed it"
+        known = "" if history.complete or asks == "changed" else ", when it was introduced is not known"
+        return f"`{name}` was last changed {_by(last)}{more}{known}"
+    why = f" — {_plain(first.body)}" if first.body else ""
+    again = f"; last changed {_by(last)}" if len(history.changes) > 1 else ""
+    return f"`{name}` was introduced {_by(first)}{why}{again}"
+
+
+def _by(change: Change) -> str:
+    return f'by {_plain(change.author)} on {change.date} in {change.commit[:10]} ("{_plain(change.subject)}")'
+
+
+def _reason(change: Change, *, is_first: bool) -> str:
+    return f"{'introduced' if is_first else 'changed'} {_by(change)}"
+
+
+def _plain(text: str) -> str:
+    shown = text.translate(_PLAIN)
+    return shown if len(shown) <= _MAX_REASON_CHARS else shown[:_MAX_REASON_CHARS].rstrip() + "…"
+
+
+def _fact(subject: HistorySubject, reason: str) -> CodeFact:
+    hit = subject.hit
+    text, _ = subject.index.file_text(hit.path) or ("", "")
+    return CodeFact(
+        span=replace(hit.span, start=subject.first, end=subject.last),
+        text="\n".join(lines_of(text)[subject.first - 1 : subject.last]),
+        reason=reason,
+        certain=subject.certain,
+        dirty=hit.dirty,
+        location=hit.location,
+    )

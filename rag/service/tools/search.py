@@ -1,0 +1,188 @@
+"""One search for every interface: a question, a string or an expression, in all files or in some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import get_args
+
+from rag.database.filtering import filtered
+from rag.errors import QuestionEmpty, QuestionTooLong, SearchInvalid
+from rag.retrieval.phrasings import best_confidence, with_phrasings
+from rag.retrieval.search import FURTHER_HITS, RetrievalResult, search_in_turn
+from rag.service.repositories.repository import Repository
+from rag.service.tools.definition_history import with_history
+from rag.service.tools.unread import unread_note, with_unread
+from rag.settings import MAX_CODE_WORDS
+from rag.types import (
+    MAX_HITS,
+    MAX_QUESTION_CHARS,
+    Confidence,
+    Hit,
+    PatternMatches,
+    SearchFilter,
+    SearchMode,
+)
+
+
+def check_question(question: str) -> None:
+    """Refuse what is no question. Raises QuestionEmpty, QuestionTooLong."""
+    if not question.strip():
+        raise QuestionEmpty()
+    if len(question) > MAX_QUESTION_CHARS:
+        raise QuestionTooLong(len(question), MAX_QUESTION_CHARS)
+
+
+def check_code_words(texts: Sequence[str]) -> None:
+    """Refuse too many or too long texts in the code's words. Raises SearchInvalid, QuestionTooLong."""
+    if len(texts) > MAX_CODE_WORDS:
+        raise SearchInvalid(f"{len(texts)} texts in the code's words; give at most {MAX_CODE_WORDS}")
+    for text in texts:
+        if len(text) > MAX_QUESTION_CHARS:
+            raise QuestionTooLong(len(text), MAX_QUESTION_CHARS)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """What is searched: `text` is a question, a string or an expression; `only` selects the files.
+
+    `earlier` are the questions before it, where the turns of the conversation are not stored. `in_code_words`
+    are texts that say what is asked as the code would, with likely identifiers: they are searched besides a
+    question in everyday words.
+    """
+
+    text: str
+    mode: SearchMode = "question"
+    ignore_case: bool = False
+    k: int = 10
+    only: SearchFilter = field(default_factory=SearchFilter)
+    earlier: Sequence[str] = ()
+    in_code_words: Sequence[str] = ()
+
+    @property
+    def depth(self) -> int:
+        """How many hits the question itself is searched for: more than asked, to be fused with others."""
+        return max(self.k, FURTHER_HITS) if self.in_code_words else self.k
+
+    def check(self) -> None:
+        """Refuse what cannot be searched.
+
+        Raises:
+            QuestionEmpty: there is no text. A string or an expression may consist of spaces.
+            QuestionTooLong: as `check_question`.
+            SearchInvalid: `k` is not from 1 to `MAX_HITS`, the mode is unknown, a question ignores case, or
+                `in_code_words` are too many or those of no question.
+        """
+        if self.mode not in (modes := get_args(SearchMode)):
+            raise SearchInvalid(f"unknown mode {self.mode!r}; use {', '.join(modes)}")
+        if self.mode == "question":
+            check_question(self.text)
+        elif not self.text:
+            raise QuestionEmpty()
+        if not 1 <= self.k <= MAX_HITS:
+            raise SearchInvalid(f"the number of hits is {self.k:,}; ask for 1 to {MAX_HITS:,}")
+        if self.ignore_case and self.mode == "question":
+            raise SearchInvalid("only exact and regex can ignore case; a question ignores case anyway")
+        if self.in_code_words and self.mode != "question":
+            raise SearchInvalid(
+                "only a question is searched in the code's words too, no string or expression"
+            )
+        check_code_words(self.in_code_words)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutcome:
+    """Hits, best first. `matches` counts those of a pattern; `retrieval` is the result for a question.
+
+    `remarks` are sentences for the person who asked. `searched` are the repositories with only the files that
+    the filter allows.
+    """
+
+    hits: tuple[Hit, ...]
+    searched: Sequence[Repository]
+    remarks: tuple[str, ...] = ()
+    matches: PatternMatches | None = None
+    retrieval: RetrievalResult | None = None
+
+    @property
+    def confidence(self) -> Confidence | None:
+        """The confidence that the answer to the question is in the repositories; None for a pattern."""
+        searchers = [repository.searcher for repository in self.searched]
+        return best_confidence(searchers, self.retrieval) if self.retrieval else None
+
+
+Ask = Callable[[Sequence[Repository]], RetrievalResult]
+
+
+def search_repositories(
+    repositories: Sequence[Repository], query: SearchQuery, ask: Ask | None = None, *, around: bool = True
+) -> SearchOutcome:
+    """Search repositories; the files are selected before the hits are ranked.
+
+    Args:
+        repositories: the repositories, open for search.
+        query: what is searched.
+        ask: searches for the question, by default in the context of the `earlier` ones.
+        around: see `with_unread`.
+
+    Raises:
+        QuestionEmpty, QuestionTooLong, SearchInvalid: as `SearchQuery.check`; or the pattern or the filter is
+            invalid.
+        SourceError: a glob is invalid.
+        StoreCorrupt: a store is damaged where the search had to read it.
+    """
+    query.check()
+    chosen = within(repositories, query.only)
+    remarks: tuple[str, ...] = (
+        () if any(one.store.live_count for one in chosen) else (nothing_within(query.only),)
+    )
+    if query.mode != "question":
+        from rag.retrieval.exact import find_text  # late: a question needs no regular expressions of RE2
+
+        found = find_text(
+            [one.store for one in chosen],
+            query.text,
+            regex=query.mode == "regex",
+            ignore_case=query.ignore_case,
+            k=query.k,
+        )
+        if query.mode == "exact" and not found.hits:
+            remarks = (*remarks, *_unread(repositories, query, around))
+        return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
+    result = ask(chosen) if ask else _ask(chosen, query, around)
+    result = with_phrasings([one.searcher for one in chosen], result, query.in_code_words, k=query.k)
+    return SearchOutcome(result.hits, chosen, (*remarks, *result.remarks), retrieval=result)
+
+
+def _unread(repositories: Sequence[Repository], query: SearchQuery, around: bool) -> Iterator[str]:
+    """Yield what is known of a string in what is not indexed."""
+    for one in repositories:
+        note = unread_note(one, [query.text], ignore_case=query.ignore_case, whole=False, around=around)
+        if note:
+            yield f"{one.source.name}: {note}"
+
+
+def _ask(repositories: Sequence[Repository], query: SearchQuery, around: bool) -> RetrievalResult:
+    searchers = [repository.searcher for repository in repositories]
+    found = search_in_turn(searchers, query.text, query.earlier, k=query.depth)
+    return with_unread(repositories, with_history(repositories, found, query.depth), around=around)
+
+
+def within(repositories: Sequence[Repository], only: SearchFilter) -> list[Repository]:
+    """Return the repositories with only the files that a filter allows.
+
+    Raises:
+        SearchInvalid, SourceError: as `rag.database.filtering.filtered`.
+    """
+    if not only:
+        return list(repositories)
+    stores = [filtered(repository.store, only) for repository in repositories]
+    return [
+        replace(repository, store=store, searcher=replace(repository.searcher, index=store))
+        for repository, store in zip(repositories, stores, strict=True)
+    ]
+
+
+def nothing_within(only: SearchFilter) -> str:
+    """Return a sentence on repositories without a file that a filter allows."""
+    return f"no indexed file matches the filter ({only})" if only else "nothing is indexed"

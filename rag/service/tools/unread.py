@@ -1,0 +1,187 @@
+"""What answers do not cover: files that are not indexed, and what these hold of the names in question.
+
+A sentence such as "is called in 0 places" is only true of the indexed files. Before it is said, the names are
+looked up in all others (`rag.corpus.unread`); other counts and lists only say what was skipped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import PurePosixPath
+
+from rag.corpus import skip
+from rag.corpus.unread import MAX_SECONDS, Unread, find_in_files, find_unread
+from rag.corpus.walk import walk
+from rag.corpus.worktree import work_tree
+from rag.errors import SourceError
+from rag.quoting import one_line
+from rag.retrieval.lookup import definitions
+from rag.retrieval.question import last_part
+from rag.retrieval.search import RetrievalResult
+from rag.service.repositories.repository import Repository
+from rag.types import INDEXED, CodeFacts, Confidence
+from rag.types.question_kinds import CALLERS, LIST, MESSAGE
+
+_NO_CODE = frozenset(
+    {skip.BINARY, skip.TRANSLATION, skip.DATA, skip.SYMLINK, skip.SYMLINK_BROKEN, skip.SYMLINK_LOOP}
+)
+"""Reasons to skip a file that a count need not mention: nothing is called or defined there."""
+_NAMED_PLACES = 6
+_MAX_NAMES = 12
+_LIMITED = "the search of what is not indexed is incomplete"
+_READ_BYTES = 1 << 20
+"""How much of the files that were read and not indexed is searched with every count."""
+WARNING_SECONDS = 0.3
+"""The time of the search before a warning, which only doubts, and in a step of a look: both come far more
+often than an answer that counts 0.
+"""
+
+
+def with_unread(
+    repositories: Sequence[Repository], found: RetrievalResult, *, around: bool = True
+) -> RetrievalResult:
+    """Add to the facts about a name what is not indexed; before "in 0 places", search it for the name."""
+    facts = found.code_facts
+    if facts is None or facts.kind not in (CALLERS, LIST, MESSAGE):
+        return found
+    here = {item.location for item in facts.items}
+    of = [one for one in repositories if one.source.location in here] or list(repositories)
+    if facts.kind == CALLERS:
+        notes = [uses_note(one, _name(facts), facts.count, around=around) for one in of]
+    else:
+        notes = [_count_note(one, _name(facts) if facts.kind == LIST else "") for one in of]
+    note = "; ".join(filter(None, (facts.note, *notes)))
+    return replace(found, code_facts=replace(facts, note=note, complete=facts.complete and not any(notes)))
+
+
+def uses_note(
+    repository: Repository, name: str, count: int, *, around: bool, max_seconds: float = MAX_SECONDS
+) -> str:
+    """Return what "`name` is used in `count` places" does not cover, "" for nothing; with 0 places, the name
+    is searched in all that is not indexed.
+    """
+    if count:
+        return _count_note(repository, name)
+    note = unread_note(repository, [name], around=around, max_seconds=max_seconds)
+    return note or "all files were searched"
+
+
+def text_note(repository: Repository, text: str, *, ignore_case: bool, around: bool) -> str:
+    """Return what "0 matches" of a text does not cover; of an expression (""), what is known at once."""
+    if not text:
+        return _count_note(repository)
+    note = unread_note(
+        repository, [text], ignore_case=ignore_case, whole=False, around=around, max_seconds=WARNING_SECONDS
+    )
+    return note or "all files were searched"
+
+
+def _name(facts: CodeFacts) -> str:
+    """Return the name that the facts are about; of a file the one under which it is imported."""
+    return PurePosixPath(facts.subject).stem if "/" in facts.subject else last_part(facts.subject)
+
+
+def unread_note(
+    repository: Repository,
+    names: Sequence[str],
+    *,
+    ignore_case: bool = False,
+    whole: bool = True,
+    around: bool = True,
+    max_seconds: float = MAX_SECONDS,
+) -> str:
+    """Return where names are in what is not indexed, and what was not searched; "" if all is indexed."""
+    if not repository.checkout.has_files:
+        return "not searched: what is not indexed, as the files are not on this machine"
+    root, store = repository.checkout.root, repository.store
+    every = {store.file_path(n) for n in range(store.total_files) if not store.dead_files[n]}
+    try:
+        walked = walk(root, repository.source.filters, max_file_bytes=store.max_file_bytes)
+    except SourceError as error:
+        return f"not searched: what is not indexed ({error})"
+    found = find_unread(
+        root,
+        names,
+        walked,
+        indexed=every,
+        skipped=_skipped(repository),
+        ignore_case=ignore_case,
+        whole=whole,
+        around=around,
+        max_seconds=max_seconds,
+    )
+    return _note(found)
+
+
+def _skipped(repository: Repository) -> dict[str, str]:
+    """Return why files were not indexed that were read, by path."""
+    skips = repository.store.content_skips()
+    return {one.path: one.reason for one in skips if one.reason not in INDEXED}
+
+
+def _note(found: Unread) -> str:
+    said = []
+    if found.places:
+        groups = groupby(found.places[:_NAMED_PLACES], lambda place: place.reason)
+        named = [f"{', '.join(one_line(one.place) for one in places)} ({why})" for why, places in groups]
+        more = f" and {len(found.places) - _NAMED_PLACES} more" if len(found.places) > _NAMED_PLACES else ""
+        said.append(f"not indexed: {', '.join(named)}{more}")
+    if found.searched:
+        said.append(f"also searched, though not indexed: {_counts(found.searched)}")
+    if left_out := +found.left_out:
+        said.append(f"not searched: {_counts(left_out)}")
+    if found.limit:
+        said.append(f"{_LIMITED}: {found.limit}")
+    return "; ".join(said)
+
+
+def _count_note(repository: Repository, name: str = "") -> str:
+    """Return what a count of places does not cover, "" for nothing: only what is known without a search."""
+    skipped = _skipped(repository)
+    counts = Counter({why: n for why, n in repository.coverage.skipped.items() if why not in _NO_CODE})
+    counts[skip.UNDECODED] += sum(why == skip.BINARY for why in skipped.values())
+    root, parts = repository.checkout.root, []
+    if name and skipped and repository.checkout.has_files:
+        places = find_in_files(root, [name], skipped, max_bytes=_READ_BYTES)
+        parts.append(_note(Unread(places=places)))
+    if +counts:
+        parts.append(f"not searched: {_counts(+counts)}")
+    if not (root / ".git").exists() and any((one / ".git").exists() for one in root.parents):
+        parts.append("" if work_tree(root) in (None, root) else "not searched: what is outside the folder")
+    return "; ".join(filter(None, parts))
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{count:,} {reason}" for reason, count in ordered)
+
+
+def is_part(repository: Repository) -> bool:
+    """Return whether code of the repository is not indexed, as far as that is known without a search."""
+    return bool(_count_note(repository)) or not repository.checkout.has_files
+
+
+def missing_note(
+    repositories: Sequence[Repository],
+    confidence: Confidence | None,
+    named: Sequence[str] = (),
+    *,
+    around: bool,
+) -> str:
+    """Return where the words that a question misses, and the names in it that nothing indexed defines, are in
+    what is not indexed; or that this is not known. "" if they are nowhere.
+    """
+    if confidence is None or confidence.is_sure:
+        return ""
+    missing = [*confidence.absent, *([confidence.missing_part.name] if confidence.missing_part else [])]
+    notes = []
+    for one in repositories:
+        others = (name for name in map(last_part, named) if not definitions(one.store, name))
+        if names := list(dict.fromkeys((*missing, *others)))[:_MAX_NAMES]:
+            note = unread_note(one, names, ignore_case=True, around=around, max_seconds=WARNING_SECONDS)
+            said = note.split("; ")
+            notes += [note] if note.startswith("not indexed") else [n for n in said if n.startswith(_LIMITED)]
+    return "; ".join(notes)

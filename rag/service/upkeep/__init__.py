@@ -1,0 +1,1 @@
+"""Keeps the data folder and the turn store in order: retention, backup, storage, namespaces, set-up."""

@@ -18,8 +18,8 @@ from rag.database.store import Store
 from rag.lines import lines_of
 from rag.markdown import documented, sentence
 from rag.quoting import visible
-from rag.service.repositories.repository import Repository
 from rag.service.repositories.last_used import LastUsed
+from rag.service.repositories.repository import Repository
 
 MAX_BYTES = 900
 """The size of a frame's text in UTF-8, which is at most 300 tokens."""

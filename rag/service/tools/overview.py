@@ -32,9 +32,9 @@ from rag.retrieval.overview import Users
 from rag.retrieval.rank import chunk_at
 from rag.retrieval.search import RetrievalResult, search
 from rag.retrieval.shown_definition import lines_of_hit
+from rag.service.repositories.last_used import LastUsed
 from rag.service.repositories.repository import Repository
 from rag.service.tools.survey_of import survey
-from rag.service.repositories.last_used import LastUsed
 from rag.types import CodeDefinition, CodeFact, CodeFacts, Hit, NumberedSource, Prepared, source_of
 from rag.types.question_kinds import OVERVIEW
 

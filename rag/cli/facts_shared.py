@@ -69,10 +69,10 @@ def _exchange(repo: str | None, remote: str, *, push: bool, conversations: Seque
         shared = [named(engine, one) for one in conversations]
         done = exchange_facts(engine, locate(repo), remote=remote, push=push, conversations=shared)
         here = _counts(done.received, done.conversations_received)
-        text = f"here: {here}; {done.deleted_here} facts deleted"
+        text = f"here: {here}; {counted(done.deleted_here, 'fact')} deleted"
         if push:
             sent = _counts(done.sent, done.conversations_sent)
-            text += f"\n{visible(done.remote)}: {sent}; {done.deleted_there} facts deleted"
+            text += f"\n{visible(done.remote)}: {sent}; {counted(done.deleted_there, 'fact')} deleted"
         result(asdict(done), text)
         if done.left_out:
             say(f"rag: left out {counted(done.left_out, 'invalid shared file')}")

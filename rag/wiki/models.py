@@ -11,6 +11,8 @@ from rag.types import Usage
 if TYPE_CHECKING:
     from rag.code.survey import Survey
 
+MAX_DESCRIPTION = 320
+"""The most characters of a sentence that describes a page."""
 Importance = Literal["high", "medium", "low"]
 PageKind = Literal[
     "overview",

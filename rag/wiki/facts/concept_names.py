@@ -86,11 +86,12 @@ def concept_titles(
     titles: list[str] = []
     for concept, folder in zip(found, folders, strict=True):
         is_own = bool(folder) and counts[folder] == 1
-        title = _of_folder(folder, folders) if is_own else ""
+        title = folder_name(folder, folders) if is_own else ""
         title = title or ("" if folder else names.largest_folders(concept)) or names.most_central(concept)
         named = posixpath.basename(folder) if is_own else title.partition(",")[0]
         heading = headings.pop(_key(named), "")
-        title = concept.title or heading or _readable(title, known, project) or concept.files[0].path
+        title = (not concept.title and heading) or _readable(concept.title or title, known, project)
+        title = title or concept.files[0].path
         if not (concept.title or is_own or heading or posixpath.basename(folder) in _VAGUE_FOLDERS):
             title = _with_topic(title, names.topic(folder), known, project)
         if title in others:
@@ -188,7 +189,7 @@ class _FileNames:
             group = _GROUPS.get(posixpath.basename(_folder(concept)))
             if group:
                 return group
-        return _tidy(", ".join(_of_folder(folder, ()) for folder, _ in best))
+        return _tidy(", ".join(folder_name(folder, ()) for folder, _ in best))
 
     def most_central(self, concept: Concept) -> str:
         """Return a word that most files of a concept share, and the names of its most central files."""
@@ -308,7 +309,8 @@ def _is_around(outer: str, inner: str) -> bool:
     return inner.startswith(f"{outer}/")
 
 
-def _of_folder(folder: str, folders: Sequence[str]) -> str:
+def folder_name(folder: str, folders: Sequence[str]) -> str:
+    """Return the last part of a folder's path, with the part before it where it is vague or not unique."""
     name = posixpath.basename(folder)
     outer = posixpath.basename(_FileNames.folder(posixpath.dirname(folder)))
     if outer and (len(name) < _MIN_NAME_CHARS or name in _VAGUE_FOLDERS):

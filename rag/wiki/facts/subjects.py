@@ -22,6 +22,7 @@ _MANY_ALIKE = 3
 """A name that more than a third of its files define a type of is a role that every folder has."""
 _MAX_VERBS, _MIN_OBJECTS = 8, 3
 _NO_VERBS = frozenset("as by for from get has in init is new no of on set test the to use with".split())
+_MIGRATIONS = re.compile(r"(?:^|/)migrations?/", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _OF_ANY_PROGRAM = frozenset(
     "api app auth client command config content context data error field file form format function get"
@@ -72,6 +73,8 @@ def subjects(
     nouns: dict[str, _Noun] = defaultdict(lambda: _Noun([]))
     stems: dict[str, set[str]] = defaultdict(set)
     for file in own:
+        if file.language == "sql" or _MIGRATIONS.search(file.path):
+            continue  # they keep what was renamed or removed since
         if len(stem := _words(posixpath.basename(file.path).partition(".")[0])) == 1:
             stems[singular(stem[0])].add(file.folder)
         for symbol in survey.symbols(file.path):

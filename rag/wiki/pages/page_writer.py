@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rag.code.project_summary import package_quote
-from rag.markdown import title, words
-from rag.wiki.models import PageKind, WikiPage, WikiStructure
+from rag.markdown import documented, sentence, title, words
+from rag.wiki.models import MAX_DESCRIPTION, PageKind, WikiPage, WikiStructure
 from rag.wiki.pages.concept_page import concept_parts
 from rag.wiki.pages.guide_pages import architecture_parts, flow_parts, overview_parts
 from rag.wiki.pages.links import CitationWriter, Links
@@ -83,7 +83,8 @@ class PageWriter:
 
     def _introduction(self, page: WikiPage, cited: CitationWriter) -> str:
         """Return a concept's own description, else the description of the page."""
-        if page.kind == "package" and (quote := package_quote(self.structure.survey, page.file_paths)):
+        quote = package_quote(self.structure.survey, page.file_paths) if page.kind == "package" else None
+        if quote and sentence(documented(quote.text), MAX_DESCRIPTION) == page.description:
             return self._context.quoted(cited, [quote])
         end = "" if page.description.endswith((".", "…", "!", "?")) or not page.description else "."
         return words(page.description) + end

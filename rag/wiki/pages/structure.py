@@ -20,10 +20,10 @@ from rag.retrieval.search import search
 from rag.service.tools.survey_of import survey
 from rag.types import Kind
 from rag.wiki.facts.compound_words import CompoundWords
-from rag.wiki.facts.concept_names import concept_titles, is_named, path_words
+from rag.wiki.facts.concept_names import concept_titles, folder_name, is_named, path_words
 from rag.wiki.facts.concepts import Concept, concepts
 from rag.wiki.facts.facts import WikiFacts, facts_of, short_name
-from rag.wiki.models import Importance, PageKind, WikiPage, WikiSection, WikiStructure
+from rag.wiki.models import MAX_DESCRIPTION, Importance, PageKind, WikiPage, WikiSection, WikiStructure
 from rag.wiki.pages.devin_json import Steering, read_steering
 
 if TYPE_CHECKING:
@@ -213,10 +213,10 @@ def _subject_pages(facts: WikiFacts, used: set[str]) -> list[WikiPage]:
     pages = []
     for subject in facts.subjects:
         paths = tuple(dict.fromkeys(symbol.path for symbol in subject.symbols))
-        summary = next((symbol.summary for symbol in subject.types if symbol.summary), None)
-        about = f"{sentence(documented(summary.text), 320).rstrip('.')}. " if summary else ""
-        if subject.verbs:
-            about += f"What the code does with them: {', '.join(subject.verbs)}"
+        summaries = (documented(symbol.summary.text) for symbol in subject.types if symbol.summary)
+        said = [sentence(next((text for text in summaries if len(text.split()) > 2), ""), MAX_DESCRIPTION)]
+        said += [f"What the code does with them: {', '.join(subject.verbs)}"] if subject.verbs else []
+        about = ". ".join(text.rstrip(".") for text in said if text)
         about = about or f"{counted(len(subject.symbols), 'definition')} in {counted(len(paths), 'file')}"
         name = new_id(subject.title, used)
         pages.append(WikiPage(name, subject.title, about, "high", paths[:_MAX_SUBJECT_FILES], kind="subject"))
@@ -228,7 +228,13 @@ def _parts(facts: WikiFacts, most: int) -> list[Concept]:
     files = {file.path: file for file in facts.roles["own"]}
     lines = {path: len(file.lines) for path, file in files.items()}
     parts = main_parts(lines, max(1, min(most, _MAX_PARTS)), with_files=True)
-    found = [Concept(sorted((files[path] for path in paths), key=_largest_first)) for paths in parts.values()]
+    found = [
+        Concept(
+            sorted((files[path] for path in paths), key=_largest_first),
+            "" if part in files else folder_name(part, [*parts]),
+        )
+        for part, paths in parts.items()
+    ]
     found = sorted((one for one in found if one.lines >= _MIN_PART_LINES), key=lambda one: -one.lines)
     taken = {file.path for concept in found for file in concept.files}
     rest = sorted((file for path, file in files.items() if path not in taken), key=_largest_first)
@@ -315,12 +321,14 @@ def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[str], t
     paths = _main_paths(concept)
     if (quote := package_quote(facts.survey, paths)) and quote.text not in quoted:
         quoted.add(quote.text)
-        return sentence(documented(quote.text), 320)
+        return sentence(documented(quote.text), MAX_DESCRIPTION)
     outer = [symbol for symbol in facts.ranked(paths) if not facts.scope(symbol)]
     outer.sort(key=lambda symbol: not is_named(title, symbol.path, facts.survey.name))
     names = list(dict.fromkeys(f"`{symbol.name}`" for symbol in outer))[:5]
     first = (
-        sentence(documented(outer[0].summary.text), 320).rstrip(".:") if outer and outer[0].summary else ""
+        sentence(documented(outer[0].summary.text), MAX_DESCRIPTION).rstrip(".:")
+        if outer and outer[0].summary
+        else ""
     )
     if re.sub(r"\W", "", first).lower() not in ("", outer[0].name.lower() if outer else ""):
         rest = f" Also {', '.join(names[1:])}." if len(names) > 1 else ""
@@ -329,7 +337,7 @@ def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[str], t
     if names or members:
         return f"Defines {', '.join(names or members)}"
     if quote := next(filter(None, map(facts.survey.summary, paths)), None):
-        return sentence(documented(quote.text), 320)
+        return sentence(documented(quote.text), MAX_DESCRIPTION)
     return f"{counted(len(concept.files), 'file')}, such as `{paths[0]}`"
 
 

@@ -173,6 +173,8 @@ def is_source_alone(words: Sequence[str]) -> bool:
 
 def with_command(words: Sequence[str]) -> list[str]:
     """Return a command line with its command: `rag "QUESTION"` and `rag .` ask."""
+    first = next((n for n, word in enumerate(words) if word not in ("--json", "--yes", "-y")), 0)
+    words = [*words[first:], *words[:first]]
     if is_question(words):
         return ["ask", *words]
     return ["ask", words[0], _OVERVIEW, *words[1:]] if is_source_alone(words) else list(words)

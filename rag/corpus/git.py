@@ -389,9 +389,11 @@ _REASON_ABOVE = "fatal: Could not read from remote repository."
 
 _SUMMARY = re.compile(
     r"fatal: Could not reset index file|fatal: protocol error: bad pack header|fatal: index-pack failed"
-    r"|(?:error|fatal): git upload-pack: |fatal: fetch-pack: invalid index-pack output"
+    r"|(?:error|fatal): git upload-pack: |error: failed to push some refs"
+    r"|fatal: fetch-pack: invalid index-pack output"
 )
 """Messages that say only that something failed; an earlier one says what."""
+_FAILURES = ("fatal:", "error:", "! [remote rejected]", "remote: fatal:", "remote: error:", "ERROR:")
 _MAX_LINE_CHARS = 300
 
 
@@ -402,7 +404,9 @@ def _last_line(text: str) -> str:
     errors = [
         line
         for line in lines
-        if line.startswith(("fatal:", "error:", "remote: fatal:", "remote: error:", "ERROR:"))
+        if line.startswith(
+            ("fatal:", "error:", "! [remote rejected]", "remote: fatal:", "remote: error:", "ERROR:")
+        )
     ]
     last = ([line for line in errors if not _SUMMARY.match(line)] or errors or lines or [""])[-1]
     if len(last) <= _MAX_LINE_CHARS:

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,13 @@ _OVERTAKEN = re.compile(
 _OTHER_FORMAT = re.compile(r"mismatched algorithms|object[ -]format", re.IGNORECASE)
 
 
+_RECEIVE = (
+    "--receive-pack=git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c receive.autogc=false"
+    " receive-pack"
+)
+"""For a repository on this machine: nothing that its settings or hooks name is run."""
+
+
 class Overtaken(Exception):
     """Somebody else has pushed meanwhile: fetch again, merge, and push again."""
 
@@ -43,36 +50,39 @@ class SharedRef:
     server: GitServer
     place: Path
     commit: str = ""
-    _blobs: dict[str, str] = field(default_factory=dict)
+    blobs: dict[str, str] = field(default_factory=dict)
+    """The blob ids of the files by path; "" for what is too large, or no regular file."""
 
-    @property
-    def paths(self) -> Collection[str]:
-        """The paths of the files that were fetched."""
-        return self._blobs.keys()
-
-    def fetch(self) -> Collection[str]:
-        """Fetch, and return the paths of the files, without those that are too large or no regular files.
+    def fetch(self) -> None:
+        """Fetch the list of the files.
 
         Raises:
             SourceError: the repository cannot be reached, or shares too many files.
         """
-        self.commit, self._blobs = "", {}
+        self.commit, self.blobs = "", {}
         if not self._fetched():
-            return self.paths
-        self.commit = run_git(["rev-parse", "--verify", REF], cwd=self.place).decode().strip()
-        listed = run_git(["ls-tree", "-r", "-l", "-z", REF], cwd=self.place, max_bytes=_MAX_LISTING_BYTES)
-        entries = [*map(_ENTRY.fullmatch, listed.decode("utf-8", "surrogateescape").split("\0"))]
-        if len(entries) > _MAX_FILES:
+            return
+        try:
+            commit = run_git(["rev-parse", "--verify", f"{REF}^{{commit}}"], cwd=self.place)
+            listed = run_git(["ls-tree", "-r", "-l", "-z", REF], cwd=self.place, max_bytes=_MAX_LISTING_BYTES)
+        except GitError as failure:
+            raise SourceError(
+                f"{REF} of {self.server.location} is damaged, or not of this program: {failure.line}"
+            ) from failure
+        lines = listed.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        if len(lines) > _MAX_FILES:
             raise SourceError(f"{self.server.location} shares more than {_MAX_FILES:,} files in {REF}")
-        found = [one for one in entries if one and int(one["size"]) <= MAX_FILE_BYTES]
-        self._blobs = {one["path"]: one["blob"] for one in found}
-        return self.paths
+        self.commit = commit.decode().strip()
+        for line in lines:
+            found = _ENTRY.fullmatch(line)
+            is_readable = found is not None and int(found["size"]) <= MAX_FILE_BYTES
+            self.blobs[line.partition("\t")[2]] = found["blob"] if found and is_readable else ""
 
-    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return the contents of files that were fetched, by path."""
-        blobs = {path: self._blobs[path] for path in paths}
-        contents = read_blobs(self.place, blobs.values())
-        return {path: contents[blob] for path, blob in blobs.items() if blob in contents}
+    def read(self, paths: Iterable[str]) -> dict[str, bytes | None]:
+        """Return the contents of files that were fetched, by path; None for what cannot be read."""
+        blobs = {path: self.blobs[path] for path in paths}
+        contents = read_blobs(self.place, {*blobs.values()} - {""})
+        return {path: contents.get(blob) for path, blob in blobs.items()}
 
     def _fetched(self) -> bool:
         """Fetch the ref; return False if the repository has none."""
@@ -110,10 +120,13 @@ class SharedRef:
         for path, content in sorted(changed.items()):
             name = f"{path}\n".encode()
             stream += b"D " + name if content is None else b"M 100644 inline " + name + _data(content)
-        run_git(["fast-import", "--quiet", "--force", "--date-format=raw"], cwd=self.place, stdin=stream)
         lease = f"--force-with-lease={REF}:{self.commit}"
+        is_local = self.server.location.startswith(("/", "file://"))
         try:
-            self.server.call(["push", "--quiet", lease], self.place, [f"{REF}:{REF}"])
+            run_git(["fast-import", "--quiet", "--force", "--date-format=raw"], cwd=self.place, stdin=stream)
+            self.server.call(
+                ["push", "--quiet", lease, *([_RECEIVE] if is_local else [])], self.place, [f"{REF}:{REF}"]
+            )
         except GitError as failure:
             if _OVERTAKEN.search(failure.output):
                 raise Overtaken from failure
@@ -121,11 +134,11 @@ class SharedRef:
 
 
 @contextmanager
-def shared_files(server: GitServer) -> Iterator[SharedRef]:
+def shared_files(server: GitServer, object_format: str = "sha1") -> Iterator[SharedRef]:
     """Open the shared files of a repository, in a temporary folder. Raises SourceError."""
     with tempfile.TemporaryDirectory(prefix="rag-shared-") as folder:
         place = Path(folder) / "shared.git"
-        _init(place, "sha1")
+        _init(place, object_format)
         yield SharedRef(server, place)
 
 

@@ -157,9 +157,9 @@ def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
         )
     for name, _ in settings.repositories:
         check_name(name)
-    if not 0 <= settings.port <= _MAX_PORT or settings.concurrent < 1:
+    if not 0 <= settings.port <= _MAX_PORT or settings.concurrent < 0:
         raise SettingsError(
-            f"port must be from 0 to {_MAX_PORT}, and concurrent at least 1; they are {settings.port} and "
+            f"port must be from 0 to {_MAX_PORT}, and concurrent not negative; they are {settings.port} and "
             f"{settings.concurrent}"
         )
     for host in (*settings.allow_urls, *settings.public_hosts):

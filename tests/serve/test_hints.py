@@ -31,16 +31,17 @@ OF_OPERATORS = {
     # of commands that no caller of a server starts: setup, publishing, backups, groups of the command line,
     # storage, the import of sessions; and an expression
     "rag/corpus/secrets.py",
+    "rag/corpus/shared_files.py",
     "rag/service/upkeep/backup.py",
     "rag/service/loop/current_conversation.py",
     "rag/service/repositories/discovery.py",
     "rag/service/repositories/engine.py",
     "rag/service/repositories/groups.py",
-    "rag/service/drawings/import_graph.py",
     "rag/service/upkeep/model_choices.py",
     "rag/service/upkeep/namespace_retention.py",
     "rag/service/upkeep/namespaces.py",
     "rag/service/checks/sessions.py",
+    "rag/service/checks/shared_facts.py",
     "rag/service/repositories/shared_stores.py",
     "rag/service/repositories/storage.py",
 }

@@ -237,13 +237,72 @@ def test_an_invalid_file_is_left_out_and_harms_nothing(ann: Member, team: Path, 
 
 def test_links_and_files_of_others_are_left_alone(ann: Member, team: Path) -> None:
     write(team, {"facts/link.json": b"/etc/passwd"}, mode="120000")
-    assert ann.pull() == FactExchange(str(team))
+    assert ann.pull() == FactExchange(str(team), left_out=1)
     write(team, {"later/version": b"x", "facts/link.json": b"{}"})
     ann.add(SESSIONS)
     assert (ann.push().left_out, {*shared(team)}) == (
         1,
         {"later/version", "facts/link.json", name_of(SESSIONS)},
     )
+
+
+@pytest.mark.parametrize("mode", ["100755", "120000"])
+def test_a_fact_that_became_no_regular_file_is_kept_here(ann: Member, team: Path, mode: str) -> None:
+    ann.add(SESSIONS)
+    ann.push()
+    write(team, shared(team), mode=mode)
+    assert (ann.pull().deleted_here, ann.texts()) == (0, [SESSIONS])
+
+
+def test_each_remote_is_merged_for_itself(ann: Member, team: Path, tmp_path: Path) -> None:
+    ann.add(SESSIONS)
+    ann.push()
+    git(tmp_path, "clone", "--quiet", "--bare", str(team), "upstream.git")
+    assert (ann.push(remote=str(tmp_path / "upstream.git")).sent, ann.texts()) == (1, [SESSIONS])
+    git(team, "update-ref", "-d", REF)
+    assert (ann.pull().deleted_here, ann.push().sent, ann.texts()) == (0, 1, [SESSIONS])
+
+
+def test_the_state_of_a_fact_is_not_taken_from_others(ann: Member, bob: Member, team: Path) -> None:
+    write(team, {name_of("A fact"): written("A fact", state="rejected", turn="x", scope="team")})
+    assert (bob.pull().received, bob.texts(), bob.push().deleted_there) == (1, ["A fact"], 0)
+
+
+def test_nothing_of_a_remote_in_the_folder_is_run(ann: Member, team: Path, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    evil = ann.folder / "origin"
+    git(ann.folder, "clone", "--quiet", "--bare", str(team), "origin")
+    (evil / "hooks").mkdir(exist_ok=True)
+    for name in ("pre-receive", "update", "post-receive", "reference-transaction"):
+        (evil / "hooks" / name).write_text(f"#!/bin/sh\ntouch {ran}\n")
+        (evil / "hooks" / name).chmod(0o755)
+    git(evil, "config", "core.alternateRefsCommand", f"touch {ran}")
+    ann.add(SESSIONS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ann.folder)
+        assert ann.push().remote == str(team)
+        assert ann.push(remote="./origin").sent == 1
+    assert not ran.exists()
+
+
+def test_repositories_with_sha256_ids_share_facts(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet", "--object-format=sha256", "first")
+    git(tmp_path / "first", "commit", "--quiet", "--allow-empty", "--message", "Begin")
+    git(tmp_path, "clone", "--quiet", "--bare", str(tmp_path / "first"), "team.git")
+    members = [Member(tmp_path / "team.git", tmp_path / name) for name in ("ann", "bob")]
+    members[0].add(SESSIONS)
+    assert (members[0].push().sent, members[1].pull().received) == (1, 1)
+
+
+@pytest.mark.parametrize("target", ["blob", "empty tree"])
+def test_a_ref_that_is_no_commit_is_named(ann: Member, team: Path, target: str) -> None:
+    ann.add(SESSIONS)
+    command = ["hash-object", "-w", "-t", "blob" if target == "blob" else "tree", "/dev/null"]
+    git(team, "update-ref", REF, git(team, *command))
+    for work in (ann.pull, ann.push):
+        with pytest.raises(ConfigError, match="damaged"):
+            work()
+    assert ann.texts() == [SESSIONS]
 
 
 def test_a_folder_of_a_repository_shares_its_own_facts(ann: Member, bob: Member) -> None:
@@ -307,9 +366,10 @@ def test_a_hostile_conversation_is_left_out(
                 line[name] = new
     lines += [change] if "record" in change else []
     write(team, {file: "\n".join(map(json.dumps, lines)).encode()})
-    assert (bob.pull().conversations_received, bob.pull().left_out) == (0, 1)
+    done = bob.pull()
+    assert (done.conversations_received, done.left_out) == (0, 1)
     kept = [*bob.engine.turns.dump(namespace="")]
-    assert [line["record"]["shelf"] for line in kept] == ["exchanged-facts"]
+    assert {line["record"]["shelf"] for line in kept} == {"exchanged-conversations", "exchanged-facts"}
 
 
 STATES = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3))

@@ -72,12 +72,12 @@ def _of_noun(asked: Asked) -> CodeFacts | None:
     if not noun or not _DEFAULT.search(question.text):
         return None
     given = re.compile(
-        rf"(?P<name>(?:[\w.-]*[_.-]|[\w.]*[a-z0-9](?=[A-Z]))?(?i:{noun[1]}s?))[\"']?(?:\s*:\s*\w+(?=\s*=))?"
+        rf"(?<![\w.-])(?P<name>(?:[\w.-]*[_.-]|[\w.]*[a-z0-9](?=[A-Z]))?(?i:{noun[1]}s?))[\"']?(?:\s*:\s*\w+(?=\s*=))?"
         rf"\s*(?::?=|:)\s*(?:[\w.:]+\()*(?:[\"']\w+[\"'],\s*)?{_LITERAL}"
     )
     found: dict[str, tuple[int, FactPlace]] = {}
     for index in asked.indexes:
-        for path in _paths(index, noun[1]):
+        for path in asked.first(_paths(index, noun[1]), _MAX_FILES, "files were read"):
             file = None if _is_beside(path) else asked.file(index, path)
             if file is None:
                 continue

@@ -20,6 +20,7 @@ from rag.service.repositories.engine import Engine
 from rag.types import Conversation, Source
 
 _ID = re.compile(r"[\w-][\w.@+-]{0,199}")
+_MAX_NAME_CHARS = 200
 _PERSONAL = {"namespace", "user_id"}
 _OF_ITEMS = {"turn", "message", "versions"}
 
@@ -52,13 +53,20 @@ def shared_conversation(engine: Engine, conversation: Conversation, source: Sour
 
 
 def take_conversation(engine: Engine, source: Source, name: str, content: bytes) -> bool:
-    """Store a shared conversation that is not stored yet; return False if the file is invalid."""
+    """Store a shared conversation that is not stored yet; return False if the file is invalid.
+
+    It has no name here if another one is called so.
+    """
     try:
         lines = [parse_json(line) for line in content.decode("utf-8").splitlines()]
         if not _is_one(lines, name.removesuffix(".jsonl")):
             return False
         moved = [_moved(line, {"": source.location}, {"": source.name}) for line in lines]
-        engine.turns.restore(moved, namespace=engine.settings.namespace)
+        named = moved[0]["conversation"]["name"]
+        taken = {one.name for one in engine.turns.conversations(namespace=engine.settings.namespace)}
+        if len(named) > _MAX_NAME_CHARS or named in taken:
+            moved[0]["conversation"]["name"] = ""
+        return engine.turns.restore(moved, namespace=engine.settings.namespace) > 0
     except (
         ValueError,
         LookupError,
@@ -69,7 +77,6 @@ def take_conversation(engine: Engine, source: Source, name: str, content: bytes)
         StoreTooNew,
     ):
         return False
-    return True
 
 
 def _is_one(lines: Sequence[Mapping[str, Any]], own: str) -> bool:

@@ -13,7 +13,9 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
+from typing import get_args
 
 from rag.corpus.acquire import place_in_work_tree
 from rag.corpus.address import resolve
@@ -23,8 +25,8 @@ from rag.corpus.secrets import without_secrets
 from rag.corpus.shared_files import REF, Overtaken, SharedRef, identity, shared_files
 from rag.corpus.worktree import is_bare, work_tree
 from rag.errors import ConfigError, SourceUnreachable
-from rag.memory.facts import Fact, Facts, fact_id, statement_of
-from rag.parsing import parse_json
+from rag.memory.facts import Fact, FactKind, Facts, fact_id, statement_of
+from rag.parsing import parse_json, stored_text
 from rag.quoting import counted
 from rag.schema import from_json, to_json
 from rag.service.checks.facts import facts_of
@@ -32,14 +34,23 @@ from rag.service.checks.shared_conversations import shared_conversation, take_co
 from rag.service.repositories.engine import Engine
 from rag.service.upkeep.retention import KeptFiles
 from rag.settings import FactScope
-from rag.types import Citation, Conversation, Source
+from rag.types import Citation, Conversation, Source, now_utc
 
 EXCHANGED = "exchanged-facts"
-"""The shelf with the facts of the last exchange, by repository: the base of the next merge."""
+"""The shelf with the facts of the last exchange, by repository and remote: the base of the next merge."""
+SEEN = "exchanged-conversations"
+"""The shelf with the blob ids of shared conversations that were read."""
+_MAX_TAKEN = 200
 _FACTS, _CONVERSATIONS = "facts/", "conversations/"
 _MAX_FACT_BYTES = 64 << 10
 _FILE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.json")
 _PLACE = re.compile(r"(?!/)(?!(?:.*/)?\.\.?(?:/|$))[^\x00-\x1f\x7f]{1,1000}")
+_ID = re.compile(r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})?")
+_HEX = re.compile(r"[0-9a-f]{0,64}")
+_NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f]{0,500}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_LATEST = timedelta(days=1)
+"""How far the clock of another machine may be ahead."""
 _MAX_TEXT_CHARS = 2_000
 _MAX_CITATIONS = 50
 _MAX_ALIKE = 50
@@ -104,7 +115,7 @@ def exchange_facts(
     server = GitServer(address, settings.git_token, settings.git_timeout_s, report or engine.notice)
     shared = dict(shared_conversation(engine, one, source) for one in conversations)
     given = {f"{_CONVERSATIONS}{name}": content for name, content in shared.items()}
-    with shared_files(server) as there:
+    with shared_files(server, _object_format(top)) as there:
         for _ in range(_TRIES):
             done = FactExchange(address)
             try:
@@ -129,16 +140,18 @@ def _exchange_facts(
     """Merge the facts, push them and other files with them, and store what is new."""
     facts = facts_of(engine).of(scope)
     rejected = {fact.id for fact in facts.all(source.location) if fact.state == "rejected"}
-    found = there.read(path for path in there.fetch() if path.startswith(_FACTS))
+    there.fetch()
+    found = there.read(path for path in there.blobs if path.startswith(_FACTS))
     files = {path.removeprefix(_FACTS): content for path, content in found.items()}
     remote = _of_remote(files, source, folder, rejected)
     here = _of_store(facts, source.location, folder)
-    merged = merged_files(_base(engine, source, scope), here.files, remote)
+    base = _base(engine, source, scope, there) if there.commit else {}
+    merged = merged_files(base, here.files, remote)
     done.left_out = len(remote.invalid)
     if author:
         changed = _changes(remote.files, merged)
         _check(here, changed)
-        kept = there.read(given.keys() & there.paths)
+        kept = there.read(given.keys() & there.blobs.keys())
         new = {path: content for path, content in given.items() if kept.get(path) != content}
         written = {f"{_FACTS}{name}": content for name, content in changed.items()} | new
         if written:
@@ -149,23 +162,29 @@ def _exchange_facts(
     _take(engine, facts, facts_of(engine).namespace(scope), here, remote, taken)
     done.received = sum(content is not None for content in taken.values())
     done.deleted_here = len(taken) - done.received
-    _keep_base(engine, source, scope, merged if author else remote.files)
+    _keep_base(engine, source, scope, there, merged if author else remote.files)
 
 
 def _take_conversations(engine: Engine, source: Source, there: SharedRef, done: FactExchange) -> None:
-    """Store the shared conversations that are not stored here yet."""
-    named = {
-        path: path.removeprefix(_CONVERSATIONS) for path in there.paths if path.startswith(_CONVERSATIONS)
-    }
-    namespace = engine.settings.namespace
+    """Store the shared conversations that were not seen before, at most 200; a deleted one stays deleted."""
+    namespace, key = engine.settings.namespace, _key(source, there)
+    record = engine.turns.records([key], shelf=SEEN, namespace=namespace)
+    seen = set(stored_text(record.get(key, b"")).split())
     known = {one.id for one in engine.turns.conversations(namespace=namespace)}
-    new = [path for path, name in named.items() if name.removesuffix(".jsonl") not in known]
-    for path in sorted(new):
-        (content,) = there.read([path]).values() or (b"",)
-        if take_conversation(engine, source, named[path], content):
+    for path, blob in sorted(there.blobs.items()):
+        name = path.removeprefix(_CONVERSATIONS)
+        if name == path or blob in seen or name.removesuffix(".jsonl") in known:
+            continue
+        if done.conversations_received >= _MAX_TAKEN:
+            break
+        (content,) = there.read([path]).values()
+        if content is not None and take_conversation(engine, source, name, content):
             done.conversations_received += 1
         else:
             done.left_out += 1
+        seen.add(blob)
+    if found := " ".join(sorted(seen - {""})):
+        engine.turns.put_records({key: found.encode()}, shelf=SEEN, namespace=namespace)
 
 
 def merged_files(base: Mapping[str, str], here: Mapping[str, bytes], there: Side) -> dict[str, bytes]:
@@ -232,7 +251,9 @@ def _number(own: str, place: str, text: str) -> int | None:
     return next((number for number in range(_MAX_ALIKE) if fact_id(place, text, number) == own), None)
 
 
-def _of_remote(files: Mapping[str, bytes], source: Source, folder: str, rejected: Collection[str]) -> Side:
+def _of_remote(
+    files: Mapping[str, bytes | None], source: Source, folder: str, rejected: Collection[str]
+) -> Side:
     """Return the facts of a remote about a folder.
 
     Without statements that the user has rejected: they stay rejected here, and shared there.
@@ -263,14 +284,15 @@ def _of_remote(files: Mapping[str, bytes], source: Source, folder: str, rejected
     return side
 
 
-def _read(name: str, content: bytes) -> tuple[Fact, str, int] | None:
+def _read(name: str, content: bytes | None) -> tuple[Fact, str, int] | None:
     """Return the fact of a shared file, its folder and its number among equal statements; None if invalid."""
-    if len(content) > _MAX_FACT_BYTES:
+    if content is None or len(content) > _MAX_FACT_BYTES:
         return None
     try:
         written = parse_json(content.decode("utf-8"))
         cited = [{**one, "location": "", "repository": ""} for one in written["citations"]]
-        fact = from_json(Fact, {**written, "location": "", "id": "", "citations": cited})
+        own = {key: value for key, value in written.items() if key not in _OWN}
+        fact = from_json(Fact, {**own, "location": "", "id": "", "citations": cited})
         folder = written.get("folder", "")
         _written(fact, folder, "").decode("utf-8")
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
@@ -282,11 +304,15 @@ def _read(name: str, content: bytes) -> tuple[Fact, str, int] | None:
 
 
 def _is_valid(fact: Fact) -> bool:
-    texts = (fact.text, fact.kind, fact.valid_from, fact.superseded_by)
     return (
-        all(isinstance(one, str) for one in texts)
+        isinstance(fact.text, str)
         and 0 < len(statement_of(fact.text)) <= len(fact.text) <= _MAX_TEXT_CHARS
         and fact.text == " ".join(fact.text.split())
+        and _CONTROL.search(fact.text) is None
+        and fact.kind in get_args(FactKind)
+        and _matches(_HEX, fact.valid_from)
+        and _matches(_ID, fact.superseded_by)
+        and max(fact.created, fact.closed or fact.created) < now_utc() + _LATEST
         and len(fact.citations) <= _MAX_CITATIONS
         and all(map(_is_valid_place, fact.citations))
     )
@@ -294,12 +320,18 @@ def _is_valid(fact: Fact) -> bool:
 
 def _is_valid_place(citation: Citation) -> bool:
     span = citation.span
-    texts = (span.path, span.blob, span.commit or "", span.symbol, span.scope, citation.span_hash)
+    lines = (citation.n, span.start, span.end)
+    names = (span.symbol, span.scope, *([citation.anchor.name] if citation.anchor else []))
     return (
-        all(isinstance(one, str) for one in texts)
-        and _PLACE.fullmatch(span.path) is not None
-        and all(isinstance(line, int) and 0 <= line < 1 << 31 for line in (citation.n, span.start, span.end))
+        _matches(_PLACE, span.path)
+        and all(_matches(_HEX, one) for one in (span.blob, span.commit or "", citation.span_hash))
+        and all(_matches(_NAME, one) for one in names)
+        and all(isinstance(line, int) and 0 <= line < 1 << 31 for line in lines)
     )
+
+
+def _matches(pattern: re.Pattern[str], value: object) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
 def _take(
@@ -338,21 +370,33 @@ def _message(changed: Mapping[str, bytes | None], conversations: int) -> str:
     return f"rag: {', '.join(parts)}"
 
 
-def _base(engine: Engine, source: Source, scope: FactScope | None) -> dict[str, str]:
-    namespace = facts_of(engine).namespace(scope)
-    record = engine.turns.records([source.location], shelf=EXCHANGED, namespace=namespace)
+def _key(source: Source, there: SharedRef) -> str:
+    return f"{source.location}\n{there.server.location}"
+
+
+def _base(engine: Engine, source: Source, scope: FactScope | None, there: SharedRef) -> dict[str, str]:
+    namespace, key = facts_of(engine).namespace(scope), _key(source, there)
+    record = engine.turns.records([key], shelf=EXCHANGED, namespace=namespace)
     try:
-        found = parse_json(record.get(source.location, b"{}"))
+        found = parse_json(record.get(key, b"{}"))
     except ValueError:  # a damaged record: what both sides have is kept
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _keep_base(engine: Engine, source: Source, scope: FactScope | None, files: Mapping[str, bytes]) -> None:
+def _keep_base(
+    engine: Engine, source: Source, scope: FactScope | None, there: SharedRef, files: Mapping[str, bytes]
+) -> None:
     digests = {name: _digest(content) for name, content in sorted(files.items())}
     namespace = facts_of(engine).namespace(scope)
-    record = {source.location: json.dumps(digests).encode()}
+    record = {_key(source, there): json.dumps(digests).encode()}
     engine.turns.put_records(record, shelf=EXCHANGED, namespace=namespace)
+
+
+def _object_format(top: Path | None) -> str:
+    """Return the format of the ids of a repository, which its remote has too: sha1 or sha256."""
+    found = b"" if top is None else run_git(["rev-parse", "--show-object-format"], cwd=top)
+    return "sha256" if found.strip() == b"sha256" else "sha1"
 
 
 def _place(source: Source) -> tuple[Path, str]:
@@ -368,7 +412,7 @@ def _place(source: Source) -> tuple[Path, str]:
 
 def _address(top: Path | None, remote: str) -> str:
     """Return the address of a remote of a repository, given as its name, an address or a path."""
-    if top is not None and re.fullmatch(r"[\w.-]{1,100}", remote) and not Path(remote).is_dir():
+    if top is not None and re.fullmatch(r"[\w-][\w.-]{0,100}", remote):
         names = ["config", "--get", f"remote.{remote}.url"]
         found = run_git(names, cwd=top, ok_codes=(0, 1)).decode("utf-8", "replace").strip()
         if not found:

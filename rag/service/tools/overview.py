@@ -38,7 +38,7 @@ from rag.service.tools.survey_of import survey
 from rag.types import CodeDefinition, CodeFact, CodeFacts, Hit, NumberedSource, Prepared, source_of
 from rag.types.question_kinds import OVERVIEW
 
-_MIN_PARTS, _MAX_PARTS, _MAX_PART_FILES = 3, 7, 6
+_MAX_PARTS, _MAX_PART_FILES = 7, 6
 _MIN_README_SHARE = 0.2
 _INDEX = ("readme.md", "readme.rst", "index.md", "index.rst")
 _MAX_LINES = 500

@@ -70,11 +70,20 @@ def uses_note(
 
 
 def text_note(repository: Repository, text: str, *, ignore_case: bool, around: bool) -> str:
-    """Return what "0 matches" of a text does not cover; of an expression (""), what is known at once."""
+    """Return what "0 matches" of a text does not cover; of an expression (""), what is known at once.
+
+    For callers of a server (not `around`) only whole words count: else they could guess a secret that is not
+    indexed, one letter after the other.
+    """
     if not text:
         return _count_note(repository)
     note = unread_note(
-        repository, [text], ignore_case=ignore_case, whole=False, around=around, max_seconds=WARNING_SECONDS
+        repository,
+        [text],
+        ignore_case=ignore_case,
+        whole=not around,
+        around=around,
+        max_seconds=WARNING_SECONDS,
     )
     return note or "all files were searched"
 

@@ -10,6 +10,7 @@ from rag.code.symbols import Symbol
 from rag.markdown import code, title
 from rag.quoting import counted
 from rag.wiki.facts.placed_documents import sections_named
+from rag.wiki.facts.subjects import singular
 from rag.wiki.models import WikiPage
 from rag.wiki.pages.concept_page import type_text
 from rag.wiki.pages.links import CitationWriter
@@ -48,9 +49,8 @@ def _rows(context: PageContext, symbols: list[Symbol], cited: CitationWriter) ->
 
 def _documents(context: PageContext, plural: str, cited: CitationWriter) -> Iterator[Part]:
     """Yield what the repository's documents say under headings that begin with the subject."""
-    begins = re.compile(
-        rf"(?:the |your |managing |about )?{re.escape(plural[:-1])}\w{{0,2}}\b", re.IGNORECASE
-    )
+    forms = f"{re.escape(plural)}|{re.escape(singular(plural.lower()))}"
+    begins = re.compile(rf"(?:the |your |managing |about )?(?:{forms})\b", re.IGNORECASE)
     for section in sections_named(context.survey, begins)[:_MAX_DOCUMENTS]:
         yield Part(
             f"### {title(section.title)}\n\n" + context.quoted(cited, section.quotes), title(section.title)

@@ -49,8 +49,9 @@ PLUGINS = {
     for name in ("bake", "glaze", "fire", "door")
 }
 COLORS = {
-    "shop/color.py": "from enum import Enum\n\n\nclass GlazeColor(Enum):\n"
-    + "".join(f"    {name} = {n}\n" for n, name in enumerate(("RED", "OCHRE", "UMBER", "COBALT", "JADE")))
+    "shop/color.py": '"""What the shop mixes."""\n\n\nGLAZE_COLORS = {\n'
+    + "".join(f'    "{name}": {n},\n' for n, name in enumerate(("red", "ochre", "umber", "cobalt", "jade")))
+    + "}\n"
 }
 MESSAGE = {
     "shop/kiln.py": (

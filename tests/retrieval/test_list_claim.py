@@ -141,3 +141,89 @@ def test_one_definition_with_an_annotation_is_no_list(tmp_path: Path, engine: En
     (tmp_path / "Base.java").write_text("package shop;\npublic class Base {}\n" * 3)
     found = search([engine.repository(str(tmp_path)).searcher], "List all entities.").code_facts
     assert found is None
+
+
+KILN_ERROR = """use std::fmt;
+
+#[derive(Debug)]
+pub(crate) enum KilnError<'a> {
+    Overheated { limit: u32 },
+    Cracked(Vec<&'a str>),
+    NoFuel,
+    NoAir,
+    DoorOpen,
+    /// The shelf fell.
+    #[allow(dead_code)]
+    Collapsed {
+        shelf: u8,
+    },
+    Flooded(Box<dyn Fn(u8) -> u8>),
+}
+"""
+
+
+def test_an_enum_has_all_its_members_and_its_name(tmp_path: Path, engine: Engine) -> None:
+    (tmp_path / "error.rs").write_text(KILN_ERROR)
+    found = search([engine.repository(str(tmp_path)).searcher], "Which kiln errors are there?").code_facts
+    assert found and found.summary == "The list is `KilnError` in `error.rs`, which has 7 members"
+    assert [item.start for item in found.items] == [5, 6, 7, 8, 9, 12, 15] and found.complete
+
+
+def test_an_enum_with_values_of_another_form_is_not_said_to_be_complete(
+    tmp_path: Path, engine: Engine
+) -> None:
+    kiln = (
+        "public enum KilnState {\n    HOT,\n    COLD,\n    OPEN,\n    SHUT, BROKEN;\n"
+        "    private static final int LIMIT = 3;\n}\n"
+    )
+    (tmp_path / "KilnState.java").write_text(kiln)
+    found = search([engine.repository(str(tmp_path)).searcher], "Which kiln states are there?").code_facts
+    assert found and found.subject == "KilnState" and not found.complete
+
+
+ORDERS = "".join(
+    f'    {{\n        "name": "{name}",\n        # when\n        "hour": 3,\n'
+    f'        "potter": "{name}.make",\n        "glaze": None,\n    }},\n'
+    for name in ("bowl", "cup", "jug", "plate", "vase", "tile")
+)
+
+
+def test_a_list_of_tables_has_its_entries_as_members(tmp_path: Path, engine: Engine) -> None:
+    found = facts(engine, tmp_path, "Which orders are there?", shop=f"orders = [\n    # daily\n{ORDERS}]\n")
+    assert found and found.summary == "The list is `orders` in `shop.py`, which has 6 members"
+    assert all('"name"' in item.text for item in found.items)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"orders = [\n{ORDERS}    *read_more(),\n]\n",  # some are not shown
+        "orders = [{\n" + ORDERS.partition("{\n")[2].replace("    {", "}, {"),  # nor where they begin
+        "orders = {}\nfor order in read():\n    orders[order.name] = {\n"
+        + "".join(f'        "{key}": order.{key},\n' for key in ("potter", "glaze", "hour", "price"))
+        + "    }\n",
+    ],
+)
+def test_the_keys_of_one_entry_are_no_list(tmp_path: Path, engine: Engine, text: str) -> None:
+    assert facts(engine, tmp_path, "Which orders are there?", shop=text) is None
+
+
+def test_the_arms_of_a_match_are_no_members(tmp_path: Path, engine: Engine) -> None:
+    arms = "".join(f"            | Self::{name}Glaze\n" for name in ("Ash", "Salt", "Lead", "Tin"))
+    (tmp_path / "glaze.rs").write_text(
+        f"impl Pot {{\n    fn is_glaze(self) -> bool {{\n        match self {{\n            Self::Raw\n{arms}"
+        "            | Self::SlipGlaze => true,\n        }\n    }\n}\n"
+    )
+    assert search([engine.repository(str(tmp_path)).searcher], "Which glazes are there?").code_facts is None
+
+
+def test_what_a_message_of_the_log_holds_is_no_list(tmp_path: Path, engine: Engine) -> None:
+    held = "".join(
+        f'\t\tslog.String("{name}Kiln", {name}),\n' for name in ("gas", "wood", "raku", "salt", "pit")
+    )
+    (tmp_path / "log.go").write_text(
+        f'package kiln\n\nfunc migrate() {{\n\tslog.Info("kilns",\n{held}\t)\n}}\n'
+    )
+    assert (
+        search([engine.repository(str(tmp_path)).searcher], "Which kilns are supported?").code_facts is None
+    )

@@ -49,7 +49,7 @@ _SHAPES = (
     ("call", re.compile(r"(?!pub\()([^\W\d][\w.:]*[?!]?)\s*\(\s*['\":&]{0,2}([\w./:$-]+)")),
     ("call", re.compile(r"([^\W\d][\w.]*)\s+(?:::|:|['\"])([\w:./-]+)")),
     ("bullet", re.compile(r"[*+-]\s+`([^`\s]+)")),
-    ("alternative", re.compile(r"\|\s*['\"`]?([\w-]+)")),
+    ("alternative", re.compile(r"\|\s*(?:['\"`]([\w-]+)|([\w-]++)(?!::|.*[=-]>))")),
     ("string", re.compile(r"['\"]([^'\"]{1,80})['\"]\s*[,)\]]*\s*(?://.*|#.*)?$")),
     (
         "typed",

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from math import fsum
 
 import numpy as np
@@ -113,16 +114,19 @@ _ASKED_FOR, _LAST, _ELSEWHERE = 1.2, 1.6, 0.7
 _WITHIN = r"\s+(?:of|in)\s+(?:the|an?)\s+([\w-]+(?:\s+[\w-]+)?)"
 """What the members belong to: "all states *of a parcel*"."""
 _JOINED = re.compile(r"\b(?:and|or)\b|/", re.I)
+_ENTRY = re.compile(r"\s*[\w.$]+\[[^\W\d].*\]\s*=\s*\W$|.*\[\s*\{$")
+"""What begins one entry of a list or table that its lines do not show: `rows[key] = {`, `rows = [{`."""
 _WORD = re.compile(r"\w")
 _METHOD_OF_GO = re.compile(r"func \([^()]*\) (\w+)")
 _ASSIGNED = re.compile(r"(?<![\w$])((?!\d)[\w$]+)\s*(?:\[[^\]]*\]\s*){0,3}(?::[^=({]{1,80})?:?=(?![=>])")
 """What a line assigns to: `methods` of `static struct method methods[] = {`."""
 _NAMED_ON_LINE = re.compile(rf"\benum\s+(?:class\s+)?(\w+)|{_ASSIGNED.pattern}")
+_REMARK = re.compile(r"\s*(?://|#|/\*|--)")
 _ABOVE = re.compile(r"\s*(?://|#|/\*|\*|--|;;|@|\"{3}|'{3}|<!--|%)")
 _NO_NAMES = frozenset(
     """class enum struct interface type typedef const static public private protected export final var let
     def val object data newtype union trait impl extern readonly internal abstract sealed pub local
-    module mod defmodule namespace package func fn fun function defp sub async self this
+    module mod defmodule namespace package func fn fun function defp sub async self this crate super
     if else elif elsif elseif unless switch match case for foreach while until do try catch finally""".split()
 )
 """Words of a line that are no name of a block: `} else if (is_open) {`."""
@@ -208,7 +212,7 @@ def _is_within(asked: Asked, fit: Fit, phrase: str) -> bool:
 def _is_one_member(fit: Fit, words: Sequence[str]) -> bool:
     """Return whether a class or a table in the singular is one of the members: `gas_kiln` of the kilns."""
     is_called_so = _nouns(fit.subject)[-1:] == words[-1:] and not fit.subject.lower().endswith("s")
-    return is_called_so and fit.series.shape in _FIELDS and _sort_of(fit.file, fit.series) in _RECORDS
+    return is_called_so and fit.series.shape in _FIELDS and sort_of(fit.file, fit.series) in _RECORDS
 
 
 def _nouns(phrase: str) -> list[str]:
@@ -229,7 +233,7 @@ def _candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
         left -= sum(map(bool, lines))
         every = series_of(lines)
         for series in (*every, *families(every)):
-            is_statement = series.shape == "call" and _sort_of(file, series) in ("function", "call")
+            is_statement = series.shape == "call" and sort_of(file, series) in ("function", "call")
             if series.shape in SHARED and series.anchor not in KEYWORDS and not is_statement:
                 shared[series.shape, series.anchor].append((rank, file, series))
             if len(series.members) >= _MIN_MEMBERS or series.shape == "strings":
@@ -272,12 +276,15 @@ def _fits(
     score = _coverage(described, counts, len(members), wanted)
     if not score:
         return
+    if not names and (whole := _whole(file.lines, series)) is not series:
+        yield from _fits(asked, rank, file, whole, wanted, is_cut=is_cut) if whole else ()
+        return
     own = set(terms(subject))
     score += likely + _FILE_RANK * (1 - rank / _MAX_FILES)
     score += _NAMED * len(own & wanted.keys()) / max(len(own), 1)
     if _is_whole_name(asked, series, subject):
         score += _WHOLE_NAME
-    named = own | {term for term, count in counts.items() if 2 * count >= len(members)}
+    named = own | {term for term, count in counts.items() if 2 * count > len(members)}
     around = {term for part, text in described if part in ("holder", "comment") for term in terms(text)}
     yield Fit(file, series, score, subject, named, named | around, bool(names), is_cut)
 
@@ -307,12 +314,14 @@ def _coverage(
 
 def _prior(asked: Asked, file: FileText, series: Series, asks: Set[str], count: int) -> float:
     """Return how likely a series is a list at all; `asks` are the terms of the question."""
-    holder = _sort_of(file, series)
+    holder = sort_of(file, series)
     prior = _SHAPES[series.shape] if series.shape in _SHAPES else _HELD[holder]
     if series.shape == "call":
         lines = [file.lines[number - 1] for number in series.members]
         registers = 2 * sum(_REGISTERS.search(line) is not None for line in lines) >= len(lines)
-        prior -= 0.0 if registers and not _TALKS.search(series.anchor) else 0.55
+        holds = file.lines[_holder(file.lines, series) - 1].partition("(")[0] if series.header else ""
+        talks = _TALKS.search(series.anchor) or _TALKS.search(holds)
+        prior -= 0.0 if registers and not talks else 0.55
         prior -= 0.3 if holder in ("function", "call") else 0.0
     elif series.shape == "subclass":
         prior += 0.25 if asks & _CLASS_TERMS else 0.0
@@ -331,7 +340,7 @@ def _prior(asked: Asked, file: FileText, series: Series, asks: Set[str], count: 
     return prior + few + _ASIDE.get(asked.kind_of(file), 0.0) + _SIZE * min(count, _MANY)
 
 
-def _sort_of(file: FileText, series: Series) -> str:
+def sort_of(file: FileText, series: Series) -> str:
     """Return the sort of line that holds a series, "" for another sort or none."""
     return _sort_of_line(file.lines[_holder(file.lines, series) - 1]) if series.header else ""
 
@@ -347,12 +356,42 @@ def _holder(lines: Sequence[str], series: Series) -> int:
     indent = indentation(lines[number - 1])
     while number > 1 and not _WORD.search(lines[number - 1]):
         above = number - 1
-        while above and (not lines[above - 1].strip() or indentation(lines[above - 1]) > indent):
+        while above and (
+            not lines[above - 1].strip()
+            or indentation(lines[above - 1]) > indent
+            or _REMARK.match(lines[above - 1])
+        ):
             above -= 1
         if not above or series.header - above > _MAX_HEADER_LINES:
             break
         number = above
     return number
+
+
+def _whole(lines: Sequence[str], series: Series) -> Series | None:
+    """Return the list that a series is one entry of, by the first lines of its entries in brackets; None if
+    it has other entries, too, or is not found; the series itself if it is no entry.
+    """
+    holder = _holder(lines, series) if series.header else 0
+    above = lines[holder - 1] if holder else ""
+    if _ENTRY.match(above) or (holder > 1 and not _WORD.search(above)):
+        return None
+    indent = indentation(lines[series.header - 1])
+    if holder == series.header or indentation(above) >= indent:
+        return series
+    inside = takewhile(
+        lambda at: not lines[at].strip() or indentation(lines[at]) >= indent, range(holder, len(lines) - 1)
+    )
+    level = [at for at in inside if indentation(lines[at]) == indent and not _REMARK.match(lines[at])]
+    opened = [at for at in level if lines[at].rstrip().endswith(("(", "[", "{"))]
+    if len(opened) < _MIN_MEMBERS:
+        return series
+    is_mixed = any(_WORD.search(lines[at]) for at in level)
+    return (
+        None
+        if is_mixed
+        else Series("entry", "", holder, indent, {at + 2: lines[at + 1][:60] for at in opened})
+    )
 
 
 def _described(file: FileText, series: Series) -> Iterator[tuple[str, str]]:

@@ -18,8 +18,8 @@ from rag.identifiers import UPPER
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import INCOMPLETE, MAX_FACTS, Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.line_series import Series, series_of, shapes_of
-from rag.retrieval.kinds.list_fit import KEYWORDS, SHARED, Fit, best_fit, is_the_list, weights
-from rag.types import CodeFacts
+from rag.retrieval.kinds.list_fit import KEYWORDS, SHARED, Fit, best_fit, is_the_list, sort_of, weights
+from rag.types import CodeDefinition, CodeFacts
 from rag.types.question_kinds import LIST
 
 _MIN_SCORE = 0.7
@@ -79,6 +79,15 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
         base = _definition(asked, file.index, subject) if is_base_shown else []
         more, note, every = _everywhere(asked, file, series, subject)
         places = places if len(more) < len(places) else more
+    elif sort_of(file, series) == "enum" and (values := _values(best)):
+        subject, first = values[0].scope.rpartition(".")[2], min(series.members)
+        before = file.lines[first - 1].partition(series.members[first])[0]
+        alike = [one.start for one in values if file.lines[one.start - 1].startswith(before + one.name)]
+        lines, every = sorted({*alike, *series.members}), len(alike)
+        places = [FactPlace(file, line, f"member of {named(subject)}") for line in lines]
+        note = "" if every == len(values) else f"{INCOMPLETE}only lines like the first were read"
+    if note and series.shape == "call" and sort_of(file, series) in ("function", "call"):
+        return None  # a call in so many files does something, and registers nothing
     count = max(every, len({(one.file.path, one.line) for one in places}))
     verb, noun = _WORDS.get(series.shape, ("has", "members"))
     if series.shape == "strings":
@@ -89,6 +98,16 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
     is_asked_for = not (set(terms(subject)).isdisjoint(wanted) or _CLASS_TERMS.isdisjoint(wanted))
     places = [*base, *places] if is_asked_for else [*places, *base]
     return code_facts(asked, LIST, subject, summary, places, note=note, count=count)
+
+
+def _values(best: Fit) -> list[CodeDefinition]:
+    """Return all values that the enum with the members of a series declares; none if that is not known."""
+    first, path, graph = min(best.series.members), best.file.path, best.file.index.graph
+    values = graph.values_in(path)
+    scope = next((one.scope for one in values if one.start == first), "")
+    same = (one for one in graph.defined_in(path) if one.qualified_name == scope)
+    around = next((range(one.start, one.end + 1) for one in same if one.start <= first <= one.end), ())
+    return [one for one in values if one.scope == scope and one.start in around]
 
 
 def _definition(asked: Asked, index: ChunkIndex, name: str) -> list[FactPlace]:

@@ -92,8 +92,7 @@ _ORDERED = re.compile(
 """What precedes a command in a line that says to run it; prose mentions others: "inspired by `make`"."""
 _ORDERED_CHARS = 200
 _OF_A_NOUN = re.compile(
-    r"\s(?!(?:after|again|and|as|at|before|for|from|if|in|inside|instead|now|on|once|or|so|the|then|to|when|which"
-    r"|with|within)\b)\w"
+    r"\s(?!(?:after|and|as|at|before|for|from|if|in|now|on|once|or|so|the|then|to|when|with|within)\b)\w"
 )
 """What follows a word that is no command: "use `make` syntax"."""
 _FENCE = re.compile(r"^\s*+(?:`{3,}|~{3,})")

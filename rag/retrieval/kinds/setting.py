@@ -48,13 +48,7 @@ _NOUN = re.compile(r"\b(?:what|which|how many|default) (?!is\b|are\b|the\b|defau
 _LITERAL = r"(?:\d|[\"'][^\"'{$%]+[\"'][\s,;)]*$)"
 _MAX_NAMES, _WINDOW, _MAX_SHOWN_CHARS = 8, 4, 80
 _GIVEN, _DEFAULTED, _READ, _DOCUMENTED, _MENTIONED = range(5)
-_REASONS = (
-    "sets `{}`",
-    "declares `{}` with its default",
-    "reads `{}`",
-    "documents `{}`",
-    "mentions `{}`",
-)
+_VERBS = ("sets {}", "declares {} with its default", "reads {}", "documents {}", "mentions {}")
 
 
 def find(asked: Asked) -> CodeFacts | None:
@@ -162,7 +156,7 @@ def _in_file(file: FileText, name: str, kind: Kind) -> Iterator[tuple[int, FactP
         elif default:
             what, end = _DEFAULTED, default
         key = _KEY.match(line) if kind == "config" else None
-        yield what, FactPlace(file, number, _REASONS[what].format(name), end, key=key[1] if key else "")
+        yield what, FactPlace(file, number, _VERBS[what].format(f"`{name}`"), end, key=key[1] if key else "")
 
 
 def _without_texts(line: str) -> str:

@@ -90,7 +90,7 @@ _ORDERED = re.compile(
     re.I,
 )
 """What precedes a command in a line that says to run it; prose mentions others: "inspired by `make`"."""
-_ORDERED_CHARS = 200
+_ORDERED_CHARS = 80
 _OF_A_NOUN = re.compile(
     r"\s(?!(?:after|and|as|at|before|for|from|if|in|now|on|once|or|so|the|then|to|when|with|within)\b)\w"
 )

@@ -98,10 +98,18 @@ _USES_IT = re.compile(
 
 _DEPENDENT = re.compile(
     r"^\s*(and|but|so|then|or|also|what about|how about|what if|why not|same for|ok|okay|now)\b"
-    r"|\b(it|its|it's|that|this|these|those|they|them|their|there|he|she|one|ones|the same|the other|instead"
-    r"|otherwise|else|again|then|here|both|former|latter|such)\b",
+    r"|\b(it|its|it's|that|this|these|those|they|them|their|he|she|one|ones|the same|the other|instead"
+    r"|otherwise|else|again|then|here|both|former|latter|such"
+    r"|(?<!is )(?<!are )there(?! (?:is|are)\b))\b",
     re.I,
 )
+_PLACE = r"(?:functions?|methods?|class(?:es)?|modules?|files?|code|parts?|pieces?|place|components?|logic)"
+_OF_ITSELF = re.compile(
+    rf"(\b(?:an?|each|every|the (?!(?:same|other|whole|{_PLACE})\b)) \w[^?!.:;]{{2,80}}? "
+    r"(?:after|because|before|if|once|until|when|while) )(?:it|they)\b",
+    re.I,
+)
+"""A pronoun with what it means in the same sentence: "where is a file read before it is parsed?"."""
 
 
 _FRESH = re.compile(
@@ -113,7 +121,6 @@ _DIGITS_WEIGHT = 0.2
 """A number that is part of a word occurs in many other words: the word as a whole is what is asked for."""
 _FRAME_WEIGHT = 0.2
 """A word that only says what kind of place is asked for seldom occurs there."""
-_PLACE = r"(?:functions?|methods?|class(?:es)?|modules?|files?|code|parts?|pieces?|place|components?|logic)"
 _ASKING = re.compile(
     r"\A\W*(?:(?:please|can you|could you|and|so|but|now)\W+){0,2}"
     r"(?P<order>show|find|explain|describe|locate|give)\b"
@@ -200,7 +207,7 @@ def _parse(text: str) -> ParsedQuestion:
         places=_ends(tuple(dict.fromkeys(places))),
         lines=tuple(lines),
         asks=asks,
-        dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _FRAGMENT_WORDS,
+        dependent=bool(_DEPENDENT.search(_OF_ITSELF.sub(r"\1", text))) or len(words(text)) <= _FRAGMENT_WORDS,
         fresh=bool(_FRESH.search(text)),
     )
 

@@ -17,8 +17,10 @@ from itertools import islice
 
 from rag.analysis import terms
 from rag.retrieval.follow_ups import meant
+from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.question import ParsedQuestion, parse_question
 from rag.types import Subject
+from rag.types.question_kinds import LIST
 
 FADE = 0.5
 """The share of a weight that is left after one more exchange."""
@@ -139,6 +141,8 @@ def independence(question: ParsedQuestion) -> float:
     if not own or not question.asks.isdisjoint(("callers", "tests")):
         return 0.0
     if any(not name.isupper() or "_" in name for name in question.names):  # SQL and API are words
+        return 1.0
+    if not question.dependent and LIST in kinds_of(question.text):
         return 1.0
     enough = _WHOLE_TERMS if _WHOLE.match(question.text) else SELF_CONTAINED_TERMS
     return 1.0 if len(own) >= enough and not (question.dependent or question.asks) else PARTIAL

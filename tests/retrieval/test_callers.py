@@ -294,3 +294,11 @@ def test_another_language_may_use_a_name_that_many_definitions_have(engine, tmp_
     assert (found.count, found.certain_count) == (0, 0)
     assert "; 1 other line of code has the name" in found.summary
     assert [(item.path, item.start) for item in found.items] == [("a.py", 2), ("page.twig", 3)]
+
+
+def test_a_follow_up_with_a_subject_of_its_own_asks_for_no_uses_of_it(searcher):
+    for question in ("Which errors are thrown?", "Which tokens are used?"):
+        found = search_in_turn([searcher], question, ["What does `acquire_lock` do?"]).code_facts
+        assert found is None or found.kind != "callers"
+    found = search_in_turn([searcher], "Where is it used?", ["What does `acquire_lock` do?"]).code_facts
+    assert found is not None and found.kind == "callers"

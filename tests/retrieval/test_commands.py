@@ -84,12 +84,21 @@ def test_a_command_has_its_purpose_and_its_line(searcher_of, files, found):
         "`./dist/`\n",
         "`python is a language to run`\n",
         "You can `make it run` here.\n",
+        "Recipes have a syntax inspired by `make`, or `npm test`.\n",
+        "Tell the editor to use `make` syntax.\n",
         "```sh\nnpm test | sh\nnpm run $(curl x)\nnpm test > /etc/x\npytest <(curl x)\nnpm test; curl x\n"
         "npm test & curl x\nnpm test `curl x`\n```\n",
     ],
 )
 def test_other_text_is_no_command(searcher_of, text):
     assert commands(searcher_of, {"README.md": text}) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["Use `make`.\n", "- **Build:** `make`\n", "Run `cd x`, then `make`.\n", "Built with `make`.\n"]
+)
+def test_a_line_that_says_to_run_a_command_has_one(searcher_of, text):
+    assert ("build", "make") in commands(searcher_of, {"README.md": text})
 
 
 @pytest.mark.parametrize(
@@ -114,6 +123,8 @@ def test_a_package_without_scripts_of_the_project_has_no_command(searcher_of, fi
             "build",
             "make build",
         ),
+        ({"DEVELOP.md": "```\njust build sloc\n```\n", "justfile": "build:\n  cc\n"}, "build", "just build"),
+        ({"DEVELOP.md": "Run `./bin/build`.\n", "Cargo.toml": "[package]\n"}, "build", "cargo build"),
         ({"DEVELOP.md": "Run `cargo run`, or `cargo run -- run`.\n"}, "run", "cargo run -- run"),
         ({"DEVELOP.md": "Run `cargo run`, or `cargo run -- --quiet`.\n"}, "run", "cargo run"),
     ],

@@ -42,6 +42,9 @@ def test_a_question_that_stands_alone_moves_on():
         "How is mail sent?",
         "Where does a worker stop?",
         "When will a message be dropped?",
+        "Which mailers are there?",
+        "Why is there a limit on mails?",
+        "Where is a mail read before it is sent?",
         'File "src/mail.py", line 3, in send\n    raise ValueError\nIs the setting read?',
     ],
 )
@@ -50,7 +53,14 @@ def test_a_short_whole_question_and_a_traceback_move_on(question):
 
 
 @pytest.mark.parametrize(
-    "question", ["How is it sent?", "What is the timeout?", "for how long, if nothing is said?"]
+    "question",
+    [
+        "How is it sent?",
+        "What does the function write before it is sent?",
+        "Which mailers are there for it?",
+        "What is the timeout?",
+        "for how long, if nothing is said?",
+    ],
 )
 def test_a_fragment_does_not_move_on(question):
     assert subject_of([BEGUN, Exchange(question, (SEND,))]) == LOCK

@@ -23,6 +23,12 @@ FILES = {
     "\treturn config\n}\n",
     "app/reader.py": "def read_all(path):\n    return open(path).read()\n\n\ndef set_mode(path, mode):\n"
     "    path.chmod(mode)\n",
+    "app/checks.py": "def check(settings):\n    if settings.UPLOAD_LIMIT:\n"
+    '        raise ValueError("the UPLOAD_LIMIT is too small")  # or UPLOAD_LIMIT is wrong\n'
+    '    print(f"is {settings.UPLOAD_LIMIT} enough?")\n'
+    '    return """\n    of UPLOAD_LIMIT\n    """\n',
+    "deploy/main.yml": "kiln_hosts: []\n# the most bytes\nUPLOAD_LIMIT: 5\n",
+    "deploy/kiln.conf.j2": "# the default is low\nupload {{ UPLOAD_LIMIT }}\n# default\n",
     "docs/settings.md": "# Settings\n\n## `BODY_LIMIT`\n\nThe most bytes of a body.\n",
 }
 
@@ -82,3 +88,16 @@ def test_a_default_that_has_no_name_is_the_value_of_what_it_is_of(searchers: lis
 def test_another_question_ends_what_is_said_of_a_setting(searchers: list[Searcher]):
     found = search_in_turn(searchers, "who calls it?", [DEFAULT, "how is the mode of a path set?"])
     assert found.sought.setting == ""
+
+
+def test_a_name_in_a_message_is_not_read_but_one_in_a_template_is(searchers: list[Searcher]):
+    facts = search_in_turn(searchers, "who reads it?", ["what is the default of UPLOAD_LIMIT?"]).code_facts
+    found = {f"{one.path}:{one.start} {one.reason.split()[0]}": one.label for one in facts.items}
+    assert found == {
+        "app/checks.py:2 reads": "check",
+        "app/checks.py:4 reads": "check",
+        "deploy/kiln.conf.j2:2 reads": "",
+        "deploy/main.yml:3 sets": "UPLOAD_LIMIT",
+        "app/checks.py:3 mentions": "check",
+        "app/checks.py:6 mentions": "check",
+    }

@@ -66,13 +66,14 @@ class FileText:
 
 @dataclass(frozen=True, slots=True)
 class FactPlace:
-    """Lines of a file that are a fact. `line` counts from 1; `end` is 0 for one line."""
+    """Lines of a file that are a fact. `line` counts from 1; `end` is 0 for one line; `key` names them."""
 
     file: FileText
     line: int
     reason: str
     end: int = 0
     certain: bool = True
+    key: str = ""
 
 
 @dataclass(slots=True)
@@ -230,8 +231,9 @@ def code_facts(
 def _fact(place: FactPlace) -> CodeFact:
     file, end = place.file, place.end or place.line
     hit = file.index.hit(file.chunk_at(place.line), 0.0, {})
+    span = lines_of_hit(file.index, hit, place.line, end).span
     return CodeFact(
-        span=lines_of_hit(file.index, hit, place.line, end).span,
+        span=replace(span, symbol=place.key, scope="") if place.key not in ("", span.symbol) else span,
         text="\n".join(file.lines[place.line - 1 : end]),
         reason=place.reason,
         certain=place.certain,

@@ -268,7 +268,7 @@ def _subjects(asked: Asked, relation: str) -> list[_Subject]:
                 chosen = _chosen(every[:_MAX_CANDIDATES], text, positive, name, index)
                 if is_sure or len(chosen) <= _MAX_TARGETS:
                     return [_considered(asked, index, every, chosen)]
-    meant = plausible(asked.question.about) if asked.question.leans else []
+    meant = plausible(asked.question.about) if asked.question.leans and asked.question.says_it else []
     return [subject for place in meant if place.symbol and (subject := _at(asked, place)) is not None]
 
 

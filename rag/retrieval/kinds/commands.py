@@ -61,6 +61,7 @@ _SITES = ("doc", "website", "www")
 _NEEDED = {
     "cargo": ("cargo.toml",),
     "go": ("go.mod",),
+    "make": ("makefile",),
     **dict.fromkeys("npm pnpm yarn bun".split(), ("package.json",)),
 }
 """The file without which a program runs nothing of the project."""
@@ -82,6 +83,18 @@ _MARKED = {"tox.ini": ("[testenv]", "tox"), "pyproject.toml": ("[tool.pytest", "
 """The files with a line that shows how a project is tested."""
 _PROMPT = re.compile(r"^\s*+(?:- )?(?:(?:run|script|command|cmd):\s*)?(?:[-$>%|] ?)?")
 _SPAN = re.compile(r"``?([^`\n]{2,120})``?")
+_ORDERED = re.compile(
+    r"(?:^|[:|(]|\b(?:call|do|enter|execut(?:e|ing)|invoke|issue|run(?:ning)?|then|try|typ(?:e|ing)|us(?:e|ing)"
+    r"|via|(?:buil[dt]|install|run|start|test)\w*\b[^.`]{0,40}\b(?:by|with)))[\s*_>-]*"
+    r"(?:``?[^`]*``?,?\s(?:(?:and|or|then)\s)?)*$",
+    re.I,
+)
+"""What precedes a command in a line that says to run it; prose mentions others: "inspired by `make`"."""
+_ORDERED_CHARS = 80
+_OF_A_NOUN = re.compile(
+    r"\s(?!(?:after|and|as|at|before|for|from|if|in|now|on|once|or|so|the|then|to|when|with|within)\b)\w"
+)
+"""What follows a word that is no command: "use `make` syntax"."""
 _FENCE = re.compile(r"^\s*+(?:`{3,}|~{3,})")
 _PARTS = re.compile(r"&&|[;&]")
 _UNSAFE = re.compile(r"[|`<>]|\$\(")
@@ -144,7 +157,7 @@ def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
     own = index.hit(0, 0.0, {}).repo.lower() if len(index) else ""
     paths = list(_paths(index))
     names = {path.rpartition("/")[2].lower() for _, path in paths}
-    every = map(index.file_path, range(index.total_files))
+    every = {*map(index.file_path, range(index.total_files))}
     programs = sum(path.endswith("src/main.rs") and not is_carried(path) for path in every)
     for rank, path in paths:
         text = index.file_text(path)
@@ -154,7 +167,9 @@ def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
             is_for_users = one.purpose in ("install", "run") and path.lower().startswith("readme")
             is_other = one.purpose == "install" and own not in one.text.lower()
             if one.purpose == "test" or not (_IN_CI.search(path) or (is_other and _names_package(one.text))):
-                is_other |= not names.issuperset(_NEEDED.get(one.text.split()[0], ()))
+                program = one.text.split()[0]
+                is_other |= not names.issuperset(_NEEDED.get(program, ()))
+                is_other |= bool(_SCRIPT.match(program)) and program.removeprefix("./") not in every
                 details = _details(one.text) + 2 * is_other
                 ranked.append(((details, -1 if is_for_users else rank, number), one))
     incomplete = _incomplete([one for _, one in ranked])
@@ -269,7 +284,13 @@ def _written(lines: Sequence[str], *, is_document: bool) -> Iterator[tuple[int, 
                 yield begin, joined.partition(" # ")[0].strip()
                 joined = ""
         else:
-            yield from ((number, span.strip()) for span in _SPAN.findall(line))
+            spans = (one for one in _SPAN.finditer(line) if _is_ordered(line, *one.span()))
+            yield from ((number, span[1].strip()) for span in spans)
+
+
+def _is_ordered(line: str, first: int, end: int) -> bool:
+    is_ordered = _ORDERED.search(line, max(0, first - _ORDERED_CHARS), first)
+    return is_ordered is not None and not _OF_A_NOUN.match(line, end)
 
 
 def _purpose(command: str, own: str) -> str:
@@ -329,4 +350,5 @@ def _details(command: str) -> int:
         for token in tokens
     )
     options = sum(token.startswith("-") for token in tokens) + ("&&" in tokens) + 2 * ("://" in command)
-    return 2 * len(said & _DETAILS) + 2 * holes + options + files + max(0, len(tokens) - 4) // 2
+    more = max(0, len(tokens) - 2) if tokens[0] in _TASKS else max(0, len(tokens) - 4) // 2
+    return 2 * len(said & _DETAILS) + 2 * holes + options + files + more

@@ -61,7 +61,7 @@ a clause, or what is wanted at its beginning ("all routes", "default of the port
 _RELATIONS = {
     "raisers": re.compile(
         rf"\b(?:rais(?:es?|ing)|throw(?:s|ing)?) (?:an? |the )?`?(?-i:[{UPPER}]\w*[{LOWER}]\w*)"
-        rf"|(?-i:\b[{UPPER}]\w*[{LOWER}]\w*)`? (?:\w+ ){{0,3}}(?:raised|thrown)\b",
+        rf"|(?!wh)(?-i:\b[{UPPER}]\w*[{LOWER}]\w*)`? (?:\w+ ){{0,3}}(?:raised|thrown)\b",
         re.I,
     ),
     "overrides": re.compile(r"\b(overrid\w+|re-?implement\w*|overload\w*)\b", re.I),

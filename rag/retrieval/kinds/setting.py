@@ -1,9 +1,9 @@
 """Find a setting that is asked for by its name: an option, an environment variable, a key or a constant.
 
 The index has the lines that hold the name. First are those that give it a value, then those that declare it
-with a default or read it, then the others in code and configuration, then those of documents. A question for
-a default that names only what it is of ("which port by default?") is answered by the lines that give a value
-to such a name.
+with a default or read it, then those of documents, then those of code with the name only in a text. A
+question for a default that names only what it is of ("which port by default?") is answered by the lines that
+give a value to such a name.
 """
 
 from __future__ import annotations
@@ -35,12 +35,20 @@ _DEFAULT = re.compile(r"default", re.I)
 _ATTRIBUTE = re.compile(r"\s*(?:#\[|@)")
 """The beginning of an attribute or annotation, which belongs to the line below."""
 _COMMENT = re.compile(r"\s*(?:#(?!\[|\s*define\b)|//|/?\*)")
+_TEXT = re.compile(
+    r"\"(?:[^\"\\]|\\.)*+\"|(?<![\w&<])'(?:[^'\\]|\\.)*+'|(?<!\S)(?:#(?![\[{!]|\s*define\b)|//|--\s).*"
+)
+"""A string literal, or the comment at the end of a line."""
+_INSERTED = re.compile(r"\{[^{}]*\}|\$\w+")
+_OUTSIDE_EXPRESSION = re.compile(r"(?:\A|[}%]\})(?:(?!\{[{%]).)*")
+"""What of a line is in no expression of a template: `{{ port }}`."""
+_KEY = re.compile(r"[\s-]*[\"']?([\w.-]+)[\"']?\s*[:=]")
 _READS = re.compile(r"\b(?:reads?|uses?|used)\b", re.I)
 _NOUN = re.compile(r"\b(?:what|which|how many|default) (?!is\b|are\b|the\b|default)([a-z]{3,30}?)s?\b", re.I)
 _LITERAL = r"(?:\d|[\"'][^\"'{$%]+[\"'][\s,;)]*$)"
 _MAX_NAMES, _WINDOW, _MAX_SHOWN_CHARS = 8, 4, 80
-_GIVEN, _DEFAULTED, _READ, _DOCUMENTED = range(4)
-_REASONS = ("sets `{}`", "declares `{}` with its default", "reads `{}`", "documents `{}`")
+_GIVEN, _DEFAULTED, _READ, _DOCUMENTED, _MENTIONED = range(5)
+_VERBS = ("sets {}", "declares {} with its default", "reads {}", "documents {}", "mentions {}")
 
 
 def find(asked: Asked) -> CodeFacts | None:
@@ -127,21 +135,33 @@ def _in_file(file: FileText, name: str, kind: Kind) -> Iterator[tuple[int, FactP
     spelled = rf"(?<!\w){'[_-]'.join(map(re.escape, re.split('[_-]', name)))}(?![\w-])"
     flags = re.NOFLAG if name.isalpha() else re.I
     written, given = re.compile(spelled, flags), re.compile(spelled + _VALUE, flags)
+    is_in_text = False
     for number, line in enumerate(file.lines, 1):
-        line = line[:_MAX_LINE_CHARS]
+        line, was_in_text = line[:_MAX_LINE_CHARS], is_in_text
+        is_in_text ^= line.count('"""') % 2 == 1
         if not (names := [*written.finditer(line)]) or is_in_test(file.index, file.path, number):
             continue
         is_given = given.search(line) is not None
         what, end = _READ, 0
         if kind == "doc" or (_COMMENT.match(line) and not (is_given and kind == "config")):
             what = _DOCUMENTED
+        elif kind == "code" and not written.search(_without_texts(f'"{line}"' if was_in_text else line)):
+            what = _MENTIONED
+        elif not written.search(" ".join(_OUTSIDE_EXPRESSION.findall(line))):
+            what = _READ
         elif (default := _default_near(file, number)) and default < number:
             what = _DEFAULTED
         elif is_given and all(line[one.start() - 1] in "\"'" for one in names[1:]):
             what = _GIVEN  # a value that has the name itself, not in quotes, is read there
         elif default:
             what, end = _DEFAULTED, default
-        yield what, FactPlace(file, number, _REASONS[what].format(name), end)
+        key = _KEY.match(line) if kind == "config" else None
+        yield what, FactPlace(file, number, _VERBS[what].format(f"`{name}`"), end, key=key[1] if key else "")
+
+
+def _without_texts(line: str) -> str:
+    """Return a line without its comment, and of its literals of several words only what is inserted."""
+    return _TEXT.sub(lambda one: " ".join(_INSERTED.findall(one[0])) if " " in one[0] else one[0], line)
 
 
 def _default_near(file: FileText, number: int) -> int:

@@ -42,7 +42,7 @@ _TEXT = re.compile(
 _INSERTED = re.compile(r"\{[^{}]*\}|\$\w+")
 _OUTSIDE_EXPRESSION = re.compile(r"(?:\A|[}%]\})(?:(?!\{[{%]).)*")
 """What of a line is in no expression of a template: `{{ port }}`."""
-_KEY = re.compile(r"[\s-]*[\"']?([\w.-]+)[\"']?\s*[:=]")
+_KEY = re.compile(r"\s*+(?:-\s++)*+[\"']?([\w.-]++)[\"']?\s*[:=]")
 _READS = re.compile(r"\b(?:reads?|uses?|used)\b", re.I)
 _NOUN = re.compile(r"\b(?:what|which|how many|default) (?!is\b|are\b|the\b|default)([a-z]{3,30}?)s?\b", re.I)
 _LITERAL = r"(?:\d|[\"'][^\"'{$%]+[\"'][\s,;)]*$)"

@@ -1,9 +1,10 @@
 """Facts and conversations that a team shares through the repository itself: in a git ref, without a server.
 
-Both sides are merged like branches: what changed on one side since the last exchange is taken, and of a fact
-that changed on both sides the newer form. A fact that one side deleted is deleted on the other, unless it
-changed there. What others have pushed is untrusted: a file that is no fact, names a place outside of the
-repository or exceeds a limit is left out and counted.
+Both sides are merged like branches: what changed on one side since the last exchange with this remote is
+taken, and of a fact that changed on both sides the newer form. A fact that one side deleted is deleted on
+the other, unless it changed there; a remote without the ref deletes nothing. What others have pushed is
+untrusted: a file that is no fact, names a place outside of the repository or exceeds a limit is left out and
+counted.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ def _exchange_facts(
 
 
 def _take_conversations(engine: Engine, source: Source, there: SharedRef, done: FactExchange) -> None:
-    """Store the shared conversations that were not seen before, at most 200; a deleted one stays deleted."""
+    """Store the shared conversations that are new here, at most 200; none that was taken before."""
     namespace, key = engine.settings.namespace, _key(source, there)
     record = engine.turns.records([key], shelf=SEEN, namespace=namespace)
     seen = set(stored_text(record.get(key, b"")).split())

@@ -22,9 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import terms
+from rag.code.above import above
 from rag.code.file_graph import Defined, FileGraph, ReferenceColumns
 from rag.code.graph import RepositoryGraph
 from rag.code.packed_graph import unpacked, unpacked_definitions, unpacked_references
+from rag.code.resolve import Above
 from rag.database import format as store_format
 from rag.database.column_codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
@@ -411,6 +413,10 @@ class Store:
             for path, language, kind in compress(rows, live.tolist()):
                 found[path] = (str(languages[language]), KINDS[kind])
         return found
+
+    def above(self) -> Above:
+        """Return what is above the source, as it is now on this machine."""
+        return above(str(self.header["location"]))
 
     def code_graph(self, path: str) -> FileGraph:
         """Return the graph of a file: what it defines, imports and refers to; an empty one if it has none."""

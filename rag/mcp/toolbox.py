@@ -199,7 +199,7 @@ class Toolbox:
             in_code_words=in_code_words,
             next_places=_NEXT_PLACES,
             on_missing=engine.on_missing_files,
-            around=engine.reads_around,
+            reach=engine.reach,
         )
         found = await self._host.run(find)
         self._sent_lines.add(coverage.repository, generation, found.places)
@@ -362,8 +362,8 @@ class Toolbox:
 
     async def _unread(self, repository: Repository, name: str, count: int) -> str:
         """Return what a count of places with a name does not cover, as the end of a sentence."""
-        around = self._host.engine.reads_around
-        note = await self._host.run(lambda: uses_note(repository, last_part(name), count, around=around))
+        reach = self._host.engine.reach
+        note = await self._host.run(lambda: uses_note(repository, last_part(name), count, reach=reach))
         return f"; {note}" if note else ""
 
     async def _wiki(self, repository: Repository, progress: Progress) -> WikiStructure:

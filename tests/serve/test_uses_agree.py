@@ -26,7 +26,7 @@ from rag.service import Dialog, Engine, converse, locate
 from rag.service.tools.search import SearchQuery, search_repositories
 from rag.service.tools.unread import uses_note
 from rag.settings import Settings
-from rag.types import Answer
+from rag.types import Answer, Reach
 from tests.serve.test_mcp import called, connected
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data/sample_repo"
@@ -185,7 +185,7 @@ def test_all_interfaces_say_what_an_answer_does_not_cover(
             [opened.store],
             search=lambda query, seen: Found(()),
             find=lambda text, mode: ((), ""),
-            unread=partial(uses_note, opened, around=False),
+            unread=partial(uses_note, opened, reach=Reach(around=False, secrets=False)),
         )
         said.append(looked.run(StepRequest("callers", {"name": tool}), {}).parts[0].head)
         nowhere = looked.run(StepRequest("definition", {"name": "back"}), {}).error

@@ -16,7 +16,7 @@ from rag.corpus.walk import walk
 from rag.service import Dialog, Engine, converse
 from rag.service.tools.search import SearchQuery, search_repositories
 from rag.service.tools.unread import unread_note
-from rag.types import Filters
+from rag.types import Filters, Reach
 
 DEFINED = 'def seal_parcel(parcel):\n    """Seal a parcel."""\n    return parcel\n'
 CALLING = "from core.seal import seal_parcel\n\n\ndef ship(parcel):\n    return seal_parcel(parcel)\n"
@@ -283,7 +283,7 @@ def test_what_is_around_a_folder_is_read_only_where_that_is_allowed(tmp_path: Pa
     (tmp_path / "core").mkdir()
     inner = part_of_a_repository(tmp_path)
     walked = walk(inner, Filters(), max_file_bytes=1_000_000)
-    found = find_unread(inner, ["seal_parcel"], walked, indexed=(), skipped={}, around=around)
+    found = find_unread(inner, ["seal_parcel"], walked, indexed=(), skipped={}, reach=Reach(around=around))
     assert [one.path for one in found.places] == ["../web/ship.py"] * 2 * around
     assert bool(found.left_out[skip.AROUND]) is not around
 

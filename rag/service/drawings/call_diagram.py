@@ -136,7 +136,7 @@ class _Drawing:
         )
         if not found:
             raise NotFound(
-                f"no definition is called {name!r}; an exact search finds where a name occurs in the text"
+                f"no indexed file defines {name!r}; an exact search finds where a name occurs in the text"
             )
         meant = [one for one in found if one.path == lines.path]
         around = [one for one in meant if one.start <= lines.start <= one.end]
@@ -309,4 +309,4 @@ def _count(number: int, noun: str, after: str = "") -> str:
 
 def _left_out(counts: Sequence[str]) -> str:
     named = " and ".join(filter(None, counts))
-    return f"Left out: {named}." if named else "Nothing is left out."
+    return f"Left out: {named}." if named else "No known call is left out."

@@ -316,6 +316,15 @@ class LoadedFiles:
         """Return what each import of a file brings, None for what is not in the repository."""
         return [each for found in self.bound(file).values() for each in found]
 
+    def brought(self, file: LoadedFile) -> Iterator[tuple[Import, Binding | None]]:
+        """Yield the imports as `bindings` does, then those that bring no name and are not followed."""
+        yield from self.bindings(file)
+        yield from ((one, None) for one in file.graph.imports if not one.names)
+
+    def import_names(self, path: str) -> list[str]:
+        """Return the names that an import of a file may have."""
+        return _import_names(self.above.prefix + path)
+
     def bound(self, file: LoadedFile) -> dict[str, list[tuple[Import, Binding | None]]]:
         """Return the imports of a file by the name they have there."""
         with self._lock:
@@ -341,7 +350,7 @@ class LoadedFiles:
 
     def importing(self, path: str) -> Iterator[tuple[LoadedFile, Import, Binding]]:
         """Yield the imports of a file, each with the file that has it and what it brings."""
-        names = _import_names(self.above.prefix + path)
+        names = self.import_names(path)
         for file in {file.path: file for name in names for file in self.holding(name)}.values():
             for imported, binding in self.bindings(file):
                 if binding is not None and binding.target in (path, f"{posixpath.dirname(path)}/"):
@@ -349,7 +358,7 @@ class LoadedFiles:
 
     def unresolved_imports(self, path: str) -> Iterator[CodeUse]:
         """Yield the imports that end with the name of a file, and lead to no file of the repository."""
-        name = next(iter(_import_names(self.above.prefix + path)), "")
+        name = next(iter(self.import_names(path)), "")
         for file in self.holding(name) if name else ():
             for imported, binding in self.bindings(file):
                 words = [word for word in re.split(r"[^\w-]+", imported.module) if word]

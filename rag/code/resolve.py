@@ -97,14 +97,6 @@ class Resolver:
             return self._paths.get(target, "")
         return (target[len(self._prefix) :] or "/") if target.startswith(self._prefix) else ""
 
-    def is_known(self, word: str) -> bool:
-        """Return whether a folder or file of the source, or a folder above it, has this name."""
-        return word in self._words
-
-    @cached_property
-    def _words(self) -> set[str]:
-        return {part.partition(".")[0] for path in self._files for part in path.split("/")}
-
     # ------------------------------------------------------------ look-ups
 
     @cached_property
@@ -268,7 +260,8 @@ class Resolver:
             if imported.module == module or imported.module.startswith(f"{module}/"):
                 inside = posixpath.join(folder, imported.module[len(module) :].strip("/")).rstrip("/")
                 if inside in self.folders:
-                    yield from (Binding(f"{inside}/", name, here) for name, here in imported.names)
+                    for name, here in imported.names:
+                        yield Binding(f"{inside}/", *(("*", "*") if here == "." else (name, here)))
                 return
 
     @cached_property
@@ -357,7 +350,7 @@ class Resolver:
             yield Binding(target, name, here)
         elif name == "*":
             folders = [f for f in self.folders if f == base or f.endswith(f"/{base}")]
-            yield from (Binding(f"{folder}/", "*", "*") for folder in folders[:1] if len(folders) == 1)
+            yield from (Binding(f"{folder}/", "*", "*") for folder in sorted(folders))
 
     def _kotlin(self, path: str, imported: Import) -> Iterator[Binding]:
         """Yield a class by the name of its file, else what the folders of its package define."""

@@ -33,6 +33,9 @@ _MAX_NAMED_FILES = 3
 _MAX_LINE_CHARS = 400
 _DOC = 2
 _IMPORT = re.compile(r"\s*(?:import|from|use|using|alias|require\w*|include|package|namespace)\b")
+_IMPORTING = r"\s*(?:import|export|from|use|using|require\w*|include|source|load|#\s*(?:include|import))\b.*"
+_MAX_IMPORTING = 600
+"""Chunks that are read for imports of one name."""
 _COMMENT = re.compile(r"\s*(?:#|//|/?\*|--)")
 
 
@@ -42,9 +45,9 @@ class Uses:
 
     `found` are the uses, all of them calls if `are_calls`. `mentions` are places next to them that name it
     without a call: it is passed on there, or is a type. Of `unknown` it is not known what they mean.
-    `others` mean something else of the name, and on the lines of `by_name` only the text has it. Without
-    `targets`, nothing of the name is defined, and what is found has the name alone. `limits` say in words
-    what was left out.
+    `others` mean something else of the name, and on the lines of `by_name` only the text has it. Of a file
+    (`is_file`) these are its imports. Without other `targets`, nothing of the name is defined, and what is
+    found has the name alone. `limits` say in words what was left out.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Uses:
     definitions: int = 0
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    is_file: bool = False
 
     @property
     def certain(self) -> int:
@@ -116,11 +120,15 @@ def uses_of_name(
     index: ChunkIndex, name: str, *, meant: Sequence[CodeDefinition] = (), calls: bool = True
 ) -> Uses:
     """Return the uses of what a name means (`name`, `Outer.name`), by default `definitions_meant`; of a name
-    that nothing defines, the lines that call it, else those that mention it.
+    that nothing defines, the lines that call it, else those that mention it; of a file its imports.
 
     With `calls`, these are the calls alone if there are any.
     """
-    symbol = name.strip().removesuffix("()")
+    path, symbol = name.strip().removeprefix("./"), name.strip().removesuffix("()")
+    if index.chunks_of(path):
+        imports = index.graph.importers(path)
+        found = _ordered(imports) or _ordered(imports_by_text(index, path))
+        return Uses(path, (), found, are_calls=False, is_file=True)
     if every := meant or index.graph.definitions(symbol) or index.graph.values(symbol):
         return replace(_uses_of(index, meant or preferred(index, every), calls), definitions=len(every))
     held = lines_with(index, name)
@@ -206,12 +214,34 @@ def uses_by_text(
                 yield CodeUse(use.hit.path, line, within, role, certain=False)
 
 
+def import_name(path: str) -> str:
+    """Return the word by which an import names a file: its own name, or its folder's."""
+    _, folder, file = ("", "", *path.split("/"))[-3:]
+    stem = file.partition(".")[0]
+    return folder if folder and stem in ("__init__", "index", "mod", "lib") else stem
+
+
+def imports_by_text(index: ChunkIndex, path: str) -> Iterator[CodeUse]:
+    """Yield the lines that import the name of a file, for languages and imports that are not followed."""
+    name = import_name(path)
+    importing = re.compile(rf"{_IMPORTING}(?<![\w-]){re.escape(name)}(?![\w-])")
+    for term in terms(name)[-1:]:
+        for chunk in index.postings(term).chunks[:_MAX_IMPORTING].tolist():
+            hit = index.hit(chunk, 0.0, {})
+            if hit.kind in ("code", "test") and hit.path != path:
+                for number, line in enumerate(lines_of(hit.text), hit.start):
+                    if importing.match(line[:_MAX_LINE_CHARS]):
+                        within = label_at(index, hit.path, number)
+                        yield CodeUse(hit.path, number, within, "import", certain=False)
+
+
 def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files: int) -> str:
     """Return the answer in a sentence, without full stop: where it is used, and what else has its name.
 
     `verbs` are the forms for "is called" and "calls"; `files` is the number of files that were read.
     """
-    name, verb, count, certain = f"`{found.name}`", verbs[0], len(found.found), found.certain
+    verb = "imported" if found.is_file else verbs[0]
+    name, count, certain = f"`{found.name}`", len(found.found), found.certain
     if not count:
         said = f"{name} is {verb} in 0 places in {indexed_files(files)}"
     elif verb == "called" and not found.are_calls:
@@ -227,7 +257,8 @@ def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files:
         (found.others, "{use} of that name {mean} something else"),
         (found.by_name, "other {line} of code {have} the name"),
     ]
-    return "; ".join([said, *(_counted(text, len(uses)) for uses, text in rest if uses)])
+    several = [f"{found.definitions:,} definitions have this name"] if found.definitions > 1 else []
+    return "; ".join([said, *(_counted(text, len(uses)) for uses, text in rest if uses), *several])
 
 
 def indexed_files(count: int) -> str:

@@ -10,20 +10,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from rag.corpus import skip
 from rag.corpus.unread import MAX_SECONDS, Spans, Unread, find_in_files, find_unread, ignored_by_git
 from rag.corpus.walk import walk
 from rag.corpus.worktree import work_tree
 from rag.errors import SourceError
+from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.lookup import definitions
 from rag.retrieval.question import last_part
 from rag.retrieval.search import RetrievalResult
-from rag.retrieval.uses import summary, uses_of_name
+from rag.retrieval.uses import import_name, summary, uses_of_name
 from rag.service.repositories.repository import Repository
-from rag.types import INDEXED, LOCAL, CodeFacts, Confidence, Reach
+from rag.types import INDEXED, LOCAL, Confidence, Reach
 from rag.types.question_kinds import CALLERS, LIST, MESSAGE
 
 _NO_CODE = frozenset(
@@ -51,9 +52,10 @@ def with_unread(
     here = {item.location for item in facts.items}
     of = [one for one in repositories if one.source.location in here] or list(repositories)
     if facts.kind == CALLERS:
-        notes = [uses_note(one, _name(facts), facts.count, reach=reach) for one in of]
+        notes = [uses_note(one, facts.subject, facts.count, reach=reach) for one in of]
     else:
-        notes = [_count_note(one, _name(facts) if facts.kind == LIST else "", reach=reach) for one in of]
+        names = ((one, _word(one.store, facts.subject) if facts.kind == LIST else "") for one in of)
+        notes = [_count_note(one, name, reach=reach) for one, name in names]
     note = "; ".join(filter(None, (facts.note, *notes)))
     return replace(found, code_facts=replace(facts, note=note, complete=facts.complete and not any(notes)))
 
@@ -64,6 +66,7 @@ def uses_note(
     """Return what "`name` is used in `count` places" does not cover, "" for nothing; with 0 places, the name
     is searched in all that is not indexed.
     """
+    name = _word(repository.store, name)
     if count:
         return _count_note(repository, name, reach=reach)
     note = unread_note(repository, [name], reach=reach, max_seconds=max_seconds)
@@ -75,7 +78,7 @@ def calls_note(repository: Repository, name: str, path: str, start: int, *, reac
     index = repository.store
     meant = [one for one in index.graph.definitions(name) if (one.path, one.start) == (path, start)]
     found = uses_of_name(index, name, meant=meant)
-    note = uses_note(repository, last_part(name), len(found.found), reach=reach)
+    note = uses_note(repository, name, len(found.found), reach=reach)
     return "; ".join(filter(None, (summary(found, files=index.file_count), *found.limits, note)))
 
 
@@ -110,9 +113,9 @@ def text_note(
     return f"{note}; what is not indexed is searched for whole words only" if whole and note else note
 
 
-def _name(facts: CodeFacts) -> str:
-    """Return the name that the facts are about; of a file the one under which it is imported."""
-    return PurePosixPath(facts.subject).stem if "/" in facts.subject else last_part(facts.subject)
+def _word(index: ChunkIndex, name: str) -> str:
+    """Return the word by which code names something; of a file the one under which it is imported."""
+    return import_name(name) if "/" in name or index.chunks_of(name) else last_part(name)
 
 
 def unread_note(

@@ -134,6 +134,23 @@ def find_in_files(
     return search.found.places
 
 
+def find_in_long_lines(name: str, texts: Iterable[tuple[str, bytes]]) -> list[UnreadPlace]:
+    """Look up a name in the lines of indexed texts, given by path, that are not indexed to their ends."""
+    words, sought = _Words([name]), name.encode("utf-8", "surrogatepass")
+    held = ((path, _long_lines_of(content)) for path, content in texts if sought in content)
+    return [
+        UnreadPlace(path, line, skip.LONG_LINE) for path, content in held for line in words.lines(content)
+    ]
+
+
+def _long_lines_of(content: bytes) -> bytes:
+    """Return a text in which the lines that are indexed to their ends are empty; b"" without others."""
+    lines = content.split(b"\n")
+    if all(len(line) <= MAX_LINE_CHARS for line in lines):
+        return b""
+    return b"\n".join(line if len(line) > MAX_LINE_CHARS else b"" for line in lines)
+
+
 def ignored_by_git(root: Path) -> list[str]:
     """Return the files that git ignores in a folder, without binary and vendored ones; "build/" is a whole
     folder.
@@ -336,9 +353,7 @@ class _Search:
         for path in paths:
             self._check_time()
             content = file_bytes(self.root, path) if path in self.indexed else None
-            lines = content.split(b"\n") if content else []
-            if any(len(line) > MAX_LINE_CHARS for line in lines):
-                long = b"\n".join(line if len(line) > MAX_LINE_CHARS else b"" for line in lines)
+            if content and (long := _long_lines_of(content)):
                 self._content(path, long, skip.LONG_LINE)
 
     def _check_time(self) -> None:

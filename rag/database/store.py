@@ -418,6 +418,15 @@ class Store:
         """Return what is above the source, as it is now on this machine."""
         return above(str(self.header["location"]))
 
+    def large_files(self, least_bytes: int) -> list[str]:
+        """Return the paths of the files of at least this size."""
+        found = list[str]()
+        for first, segment in zip(self._first_file, self.segments, strict=False):
+            live = ~self.dead_files[first : first + segment.file_count]
+            large = np.flatnonzero(live & (segment.columns["file_size"] >= least_bytes))
+            found += map(segment.path, large.tolist())
+        return found
+
     def code_graph(self, path: str) -> FileGraph:
         """Return the graph of a file: what it defines, imports and refers to; an empty one if it has none."""
         with self._graph_damage():

@@ -154,7 +154,7 @@ def test_a_flow_is_in_the_order_of_the_calls(store: Store) -> None:
 def test_a_class_leads_to_what_its_constructor_calls(store: Store) -> None:
     found = call_diagram(store, "Lock", "flow")
     assert drawn(found) == [("Lock", "checked"), ("checked", "helper")]
-    assert found.left_out == 0 and found.caption.endswith("No known call is left out.")
+    assert found.left_out == 0 and found.caption.endswith("Nothing is left out.")
 
 
 @pytest.mark.parametrize(

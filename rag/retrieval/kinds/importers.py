@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rag.analysis import is_stop_word
+from rag.analysis import is_stop_word, terms
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, code_facts, named
 from rag.retrieval.mentions import is_path
-from rag.retrieval.uses import imports_by_text, indexed_files
-from rag.types import CodeFacts
+from rag.retrieval.uses import import_name, imports_by_text, indexed_files
+from rag.types import CodeFacts, CodeUse
 from rag.types.question_kinds import CALLERS
 
 _MAX_FILES = 12
@@ -33,7 +33,7 @@ def find(asked: Asked) -> CodeFacts | None:
         paths = _files_named(index, asked)
         uses = [use for path in paths for use in index.graph.importers(path)]
         certain = bool(uses)
-        uses = uses or [use for path in paths for use in imports_by_text(index, path)]
+        uses = uses or [use for path in paths for use in _unresolved(asked, index, path)]
         found = [
             asked.place(index, use.path, use.line, f"imports {paths[0]}", certain=use.certain) for use in uses
         ]
@@ -55,6 +55,11 @@ def find(asked: Asked) -> CodeFacts | None:
         if paths and unused is None:
             unused = _unused(asked, index, paths[0])
     return unused
+
+
+def _unresolved(asked: Asked, index: ChunkIndex, path: str) -> Iterator[CodeUse]:
+    """Yield the lines that import the name of a file, in a language whose imports are not followed."""
+    return imports_by_text(index, path, asked.hits_with(index, terms(import_name(path))[-1:]))
 
 
 def _unused(asked: Asked, index: ChunkIndex, path: str) -> CodeFacts | None:

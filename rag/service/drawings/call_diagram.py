@@ -58,6 +58,8 @@ class CallArrow:
 class CallDiagram:
     """The calls around a definition, which is the node of depth 0; in a flow in the order of the calls.
 
+    The caption does not say that nothing is left out of the callers: what is not indexed is not known.
+
     `left_out` counts what is not drawn: callers and callees, in a flow calls. `others` are other definitions
     of the same name.
     """
@@ -182,7 +184,7 @@ class _Drawing:
             tuple(nodes),
             tuple(arrows),
             len(callers) + len(callees) - len(arrows),
-            f"{caption} {_left_out(missing)}",
+            f"{caption} {_left_out(missing)}" if any(missing) else caption,
             (),
         )
 
@@ -309,4 +311,4 @@ def _count(number: int, noun: str, after: str = "") -> str:
 
 def _left_out(counts: Sequence[str]) -> str:
     named = " and ".join(filter(None, counts))
-    return f"Left out: {named}." if named else "No known call is left out."
+    return f"Left out: {named}." if named else "Nothing is left out."

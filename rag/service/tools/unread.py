@@ -13,7 +13,16 @@ from itertools import groupby
 from pathlib import Path
 
 from rag.corpus import skip
-from rag.corpus.unread import MAX_SECONDS, Spans, Unread, find_in_files, find_unread, ignored_by_git
+from rag.corpus.cut import MAX_LINE_CHARS
+from rag.corpus.unread import (
+    MAX_SECONDS,
+    Spans,
+    Unread,
+    find_in_files,
+    find_in_long_lines,
+    find_unread,
+    ignored_by_git,
+)
 from rag.corpus.walk import walk
 from rag.corpus.worktree import work_tree
 from rag.errors import SourceError
@@ -177,8 +186,12 @@ def _count_note(repository: Repository, name: str = "", *, reach: Reach) -> str:
     skipped, root, parts = _skipped(repository), repository.checkout.root, []
     ignored = ignored_by_git(root) if repository.checkout.has_files else []
     files = skipped | {path: skip.GIT_IGNORED for path in ignored if not path.endswith("/")}
-    if name and files and repository.checkout.has_files:
-        places = find_in_files(root, [name], files, max_bytes=_READ_BYTES, reach=reach)
+    if name:
+        store = repository.store
+        large = ((path, store.bytes_of(path) or b"") for path in store.large_files(MAX_LINE_CHARS))
+        places = find_in_long_lines(name, large)
+        if files and repository.checkout.has_files:
+            places += find_in_files(root, [name], files, max_bytes=_READ_BYTES, reach=reach)
         parts.append(_note(Unread(places=places)))
     if counts := +(_skip_counts(repository) + Counter({skip.GIT_IGNORED: len(ignored)})):
         parts.append(f"not searched: {_counts(counts)}")

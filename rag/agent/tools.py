@@ -178,7 +178,7 @@ class Tools:
         if not found:
             near = dict.fromkeys(one for index in self.indexes for one in similar_names(index, name))
             similar = f"; similar names: {', '.join(near)}" if near else ""
-            note = self.unread(last_part(name), 0)
+            note = self.unread(name, 0)
             return failed(f"{name[:200]!r} is not defined in {self._files}{similar}; {note}")
         found.sort(key=lambda one: one[0].kind != "code")
         shown = found[:_DEFINITIONS]
@@ -281,12 +281,12 @@ class Tools:
         if path:
             is_wanted = Patterns.of([path], where="the path", paths=self._paths()).match
             every = [found.only(is_wanted) for found in every]
-        note = self.unread(last_part(name), sum(len(found.found) for found in every)) if not path else ""
+        note = self.unread(name, sum(len(found.found) for found in every)) if not path else ""
         unread = f"; only in {path[:200]}" if path else f"; {note}" if note else ""
         parts: list[FoundPart] = []
         lines: Counter[str] = Counter()
         for index, found in zip(self.indexes, every, strict=True):
-            if not (found.targets or found.found):
+            if not (found.targets or found.found or found.is_file):
                 continue
             parts.append(FoundPart(visible(plain(f"{summary(found, files=index.file_count)}{unread}:"))))
             parts += _use_parts(index, found, last_part(name))

@@ -59,6 +59,10 @@ class RepositoryGraph:
             parts = list(filter(None, separators.split(name)))
             if parts and (found := self._named(parts[-1], parts[:-1], are_values)):
                 return found
+            above = self.files.above.prefix.split("/")
+            inside = [part for part in parts[:-1] if part not in above]  # a name of the source's own package
+            if len(inside) < len(parts) - 1 and (found := self._named(parts[-1], inside, are_values)):
+                return found
         return []
 
     def _named(self, name: str, owners: Sequence[str], are_values: bool) -> list[CodeDefinition]:

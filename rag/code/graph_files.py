@@ -16,7 +16,7 @@ from rag.code.file_graph import BASE, CALL, MENTION, Defined, FileGraph, Referen
 from rag.code.imports import Import
 from rag.code.languages import JAVASCRIPT, TERRAFORM
 from rag.code.reference_queries import has_references
-from rag.code.resolve import Binding, Resolver
+from rag.code.resolve import Above, Binding, Resolver
 from rag.types import CodeDefinition, CodeUse, Kind, UseRole
 
 MAX_FILES = 600
@@ -36,6 +36,10 @@ class GraphFiles(Protocol):
 
     def files(self) -> Mapping[str, tuple[str, Kind]]:
         """Return the language and kind of each file, by path."""
+        ...
+
+    def above(self) -> Above:
+        """Return what is above the folder that the paths are relative to."""
         ...
 
     def code_graph(self, path: str) -> FileGraph:
@@ -217,8 +221,14 @@ class LoadedFiles:
         return self._source.files()
 
     @cached_property
+    def above(self) -> Above:
+        """What is above the folder that the paths are relative to."""
+        return self._source.above()
+
+    @cached_property
     def _resolver(self) -> Resolver:
-        return Resolver(self.known, partial(_text, self._source))  # a method of self would make a cycle
+        read = partial(_text, self._source)  # a method of self would make a cycle
+        return Resolver(self.known, read, self.above)
 
     @cached_property
     def folders(self) -> Mapping[str, list[str]]:
@@ -306,6 +316,15 @@ class LoadedFiles:
         """Return what each import of a file brings, None for what is not in the repository."""
         return [each for found in self.bound(file).values() for each in found]
 
+    def brought(self, file: LoadedFile) -> Iterator[tuple[Import, Binding | None]]:
+        """Yield the imports as `bindings` does, then those that bring no name and are not followed."""
+        yield from self.bindings(file)
+        yield from ((one, None) for one in file.graph.imports if not one.names)
+
+    def import_names(self, path: str) -> list[str]:
+        """Return the names that an import of a file may have."""
+        return _import_names(self.above.prefix + path)
+
     def bound(self, file: LoadedFile) -> dict[str, list[tuple[Import, Binding | None]]]:
         """Return the imports of a file by the name they have there."""
         with self._lock:
@@ -331,7 +350,7 @@ class LoadedFiles:
 
     def importing(self, path: str) -> Iterator[tuple[LoadedFile, Import, Binding]]:
         """Yield the imports of a file, each with the file that has it and what it brings."""
-        names = _import_names(path)
+        names = self.import_names(path)
         for file in {file.path: file for name in names for file in self.holding(name)}.values():
             for imported, binding in self.bindings(file):
                 if binding is not None and binding.target in (path, f"{posixpath.dirname(path)}/"):
@@ -339,7 +358,7 @@ class LoadedFiles:
 
     def unresolved_imports(self, path: str) -> Iterator[CodeUse]:
         """Yield the imports that end with the name of a file, and lead to no file of the repository."""
-        name = next(iter(_import_names(path)), "")
+        name = next(iter(self.import_names(path)), "")
         for file in self.holding(name) if name else ():
             for imported, binding in self.bindings(file):
                 words = [word for word in re.split(r"[^\w-]+", imported.module) if word]

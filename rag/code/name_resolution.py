@@ -337,9 +337,8 @@ class NameResolution:
             return self._joined(self._bound_value(binding, depth) for binding in brought)
         if values := file.variables.get((-1, name)):
             return self._assigned(file, values, -1, name, depth)
-        if file.language == "go":
-            found = self._in_folder(posixpath.dirname(file.path), name, "go")
-            return found or (_EXTERNAL,)
+        if file.language == "go" and (found := self._in_folder(posixpath.dirname(file.path), name, "go")):
+            return found
         if file.language in ("c", "cpp"):
             return self._c_function(file, name)
         if file.language == "java":
@@ -351,6 +350,7 @@ class NameResolution:
         if file.language == "kotlin" and (found := self._in_kotlin_package(file, name)):
             return found
         searched = {file.path: depth} if searched is None else searched
+        is_open = False
         for _, binding in self.files.bound(file).get("*", ()):
             if binding is not None:
                 for path in self.files.paths_of(binding.target):
@@ -359,12 +359,21 @@ class NameResolution:
                     if searched.get(path, 0) >= depth - 1:
                         continue
                     searched[path] = depth - 1
-                    found = self.top_level(self.files.file(path), name, depth - 1, searched)
+                    found = self._star(self.files.file(path), name, depth - 1, searched)
                     if found and found != (_EXTERNAL,):
                         return found
+                    is_open = is_open or not found
             elif binding is None and file.language not in ("java", "kotlin"):
                 return ()
-        return (_EXTERNAL,)
+        return () if is_open else (_EXTERNAL,)
+
+    def _star(self, file: LoadedFile, name: str, depth: int, searched: dict[str, int]) -> Values:
+        """Return what a name means that an import brings with all others of a file: in Java, of its class."""
+        if file.language == "java":
+            owners = file.top(posixpath.splitext(posixpath.basename(file.path))[0])
+            if found := [v for owner in owners for v in self._member(file, owner, name, depth)[0]]:
+                return tuple(found)
+        return self.top_level(file, name, depth, searched)
 
     def _assigned(
         self, file: LoadedFile, values: Sequence[str], within: int, name: str, depth: int

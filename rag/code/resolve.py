@@ -11,6 +11,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rag.code.imports import Import
@@ -34,18 +35,34 @@ class Binding(NamedTuple):
     here: str
 
 
+class Above(NamedTuple):
+    """What is above the folder that the paths of a source are relative to.
+
+    `prefix` are the names of the folders, each with a "/", the source's own last; `manifests` are texts of
+    files in them (`go.mod`), by their path from the first of these folders.
+    """
+
+    prefix: str = ""
+    manifests: Mapping[str, str] = MappingProxyType({})
+
+
 class Resolver:
     """Resolves imports to the files of one repository.
+
+    Inside, paths begin with the folders above: code names a module by the package that it is in, also where
+    the source is that package, or a folder of it.
 
     Args:
         files: the paths of its files.
         read: returns the text of one of them; only manifests are read, and files of Kotlin for their package.
+        above: what is above them.
     """
 
-    def __init__(self, files: Collection[str], read: Callable[[str], str]) -> None:
-        paths = self._paths = {composed(path): path for path in files}
-        self._files = dict.fromkeys(paths)
-        self._read: Callable[[str], str] = lambda path: read(paths[path])
+    def __init__(self, files: Collection[str], read: Callable[[str], str], above: Above) -> None:
+        self._prefix, manifests = composed(above.prefix), above.manifests
+        paths = self._paths = {composed(self._prefix + path): path for path in files}
+        self._files = dict.fromkeys([*paths, *manifests])
+        self._read: Callable[[str], str] = lambda path: manifests.get(path) or read(paths[path])
 
     def _resolve(self, language: str) -> Callable[[str, Import], Iterator[Binding]] | None:
         by_language: Mapping[str, Callable[[str, Import], Iterator[Binding]]] = {
@@ -70,9 +87,15 @@ class Resolver:
         resolve = self._resolve(language)
         if resolve is None:
             return []
-        found = dict.fromkeys(resolve(composed(path), imported))
-        true = (one._replace(target=self._paths.get(one.target, one.target)) for one in found)
-        return [binding for binding in true if binding.target != path]
+        found = dict.fromkeys(resolve(composed(self._prefix + path), imported))
+        own = (one._replace(target=self._own(one.target)) for one in found)
+        return [binding for binding in own if binding.target not in ("", path)]
+
+    def _own(self, target: str) -> str:
+        """Return a target as a path of the source; "" if it is none of its files and folders."""
+        if not target.endswith("/"):
+            return self._paths.get(target, "")
+        return (target[len(self._prefix) :] or "/") if target.startswith(self._prefix) else ""
 
     # ------------------------------------------------------------ look-ups
 
@@ -143,14 +166,17 @@ class Resolver:
         return next((path for path in candidates if path in self._files), None)
 
     def _python_roots(self, path: str) -> list[str]:
-        """Return where absolute imports may begin: parent folders that are no packages, `src`, the top."""
-        roots = []
+        """Return where absolute imports may begin: parent folders that are no packages, the top of the
+        source, `src`, the folders above.
+        """
+        top = self._prefix.rstrip("/")
+        inside, above = list[str](), list[str]()
         folder = posixpath.dirname(path)
         while folder:
             if posixpath.join(folder, "__init__.py") not in self._files:
-                roots.append(folder)
+                (inside if len(folder) > len(top) else above).append(folder)
             folder = posixpath.dirname(folder)
-        return [*roots, "", "src"]
+        return [*inside, top, posixpath.join(top, "src"), *above, ""]
 
     # ------------------------------------------------------------ JavaScript, TypeScript
 
@@ -234,7 +260,8 @@ class Resolver:
             if imported.module == module or imported.module.startswith(f"{module}/"):
                 inside = posixpath.join(folder, imported.module[len(module) :].strip("/")).rstrip("/")
                 if inside in self.folders:
-                    yield from (Binding(f"{inside}/", name, here) for name, here in imported.names)
+                    for name, here in imported.names:
+                        yield Binding(f"{inside}/", *(("*", "*") if here == "." else (name, here)))
                 return
 
     @cached_property
@@ -323,7 +350,7 @@ class Resolver:
             yield Binding(target, name, here)
         elif name == "*":
             folders = [f for f in self.folders if f == base or f.endswith(f"/{base}")]
-            yield from (Binding(f"{folder}/", "*", "*") for folder in folders[:1] if len(folders) == 1)
+            yield from (Binding(f"{folder}/", "*", "*") for folder in sorted(folders))
 
     def _kotlin(self, path: str, imported: Import) -> Iterator[Binding]:
         """Yield a class by the name of its file, else what the folders of its package define."""
@@ -411,7 +438,8 @@ class Resolver:
         if imported.module.startswith("."):
             target: str | None = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
         else:
-            target = next((p for p in (f"lib/{name}", name) if p in self._files), None)
+            tops = (f"{self._prefix}lib/{name}", self._prefix + name)
+            target = next((path for path in tops if path in self._files), None)
             target = target or self._only_file(f"lib/{name}")
         if target in self._files and target is not None:
             yield Binding(target, "*", "*")

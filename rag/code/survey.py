@@ -16,13 +16,14 @@ from functools import cached_property
 
 from rag.analysis import words
 from rag.code import documentation
+from rag.code.above import above
 from rag.code.documentation import Quote
 from rag.code.file_graph import CALL, MENTION, UNKNOWN, Defined, FileGraph, Reference, Variable
 from rag.code.graph import RepositoryGraph
 from rag.code.imports import Import
 from rag.code.languages import JAVASCRIPT
 from rag.code.parsing import SourceText, parsed_texts
-from rag.code.resolve import Binding
+from rag.code.resolve import Above, Binding
 from rag.code.symbols import File, Symbol, symbols_of
 from rag.types import Checkout, Kind
 
@@ -245,6 +246,10 @@ class _Files:
 
     def files(self) -> dict[str, tuple[str, Kind]]:
         return {path: (file.language, file.kind) for path, file in self._survey.files.items()}
+
+    def above(self) -> Above:
+        checkout = self._survey.checkout
+        return above(checkout.source.location) if checkout else Above()
 
     def code_graph(self, path: str) -> FileGraph:
         return self._survey.file_graph(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
@@ -10,10 +11,12 @@ from typing import Literal
 
 from rag.code.file_graph import BASE, CALL, UNKNOWN, Reference
 from rag.code.graph_files import MAX_FILES, LoadedFile
+from rag.code.imports import Import
 from rag.code.interfaces import Interfaces
 from rag.code.languages import HYPHENATED, JAVASCRIPT, TERRAFORM
 from rag.code.name_resolution import COMMON, RESULT, NameResolution, Value, Values, is_around
 from rag.code.reference_queries import has_references
+from rag.code.resolve import Binding
 from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.types import CodeDefinition, CodeUse, UseRole
@@ -33,6 +36,9 @@ RESOLVED = frozenset(
 """The languages whose names are resolved; uses in others are possible at best."""
 _STRUCTURAL = JAVASCRIPT
 """The languages in which an object has a type by its members alone."""
+_JVM = frozenset({"java", "kotlin"})
+_PACKAGE = re.compile(r"^package\s+([\w.]+)", re.MULTILINE)
+_MODULE = re.compile(r"^\s*(?:export|import)\b|\bexports\b|\brequire\s*\(|\bdefine\s*\(", re.MULTILINE)
 _CONSTRUCTORS = ("__init__", "constructor", "initialize")
 _SHELL_DEFINING = re.compile(r"\s*(?:function\s+[\w:.-]+|[\w:.-]+\s*\(\s*\)\s*(?:[{(#]|$))")
 _MODIFIERS = r"^\s*(?:(?:pub|public|private|protected|static|export|local|async|final|override)\s+)*"
@@ -53,6 +59,7 @@ class UseSearch:
         self.targets = {Value("def", t.path, self.files.file(t.path).number(t)) for t in targets}
         self._blocks = [one for one in targets if one.unit == "section"]
         self.classes: set[str] = set()
+        self._reaching: dict[str, bool] = {}
         self._judged: dict[str, Sequence[tuple[CodeUse, Meaning]]] = {}
         self.names: set[str] = {name for t in targets for name in (t.name, t.name.rpartition(".")[2])}
         for target, value in [(t, Value("def", t.path, self.files.file(t.path).number(t))) for t in targets]:
@@ -182,8 +189,51 @@ class UseSearch:
                 through = "" if certain else self._through(file, reference, values)
                 yield replace(use, through=through), "certain" if certain else "possible"
             else:
-                is_open = file.language not in RESOLVED or all(value == RESULT for value in values)
-                yield file.use(reference, certain=False), "open" if is_open else "other"
+                is_proven = file.language in RESOLVED and not all(value == RESULT for value in values)
+                is_proven = is_proven and not (_are_foreign(values) and self._may_reach(file, reference))
+                yield file.use(reference, certain=False), "other" if is_proven else "open"
+
+    def _may_reach(self, file: LoadedFile, use: Reference) -> bool:
+        """Return whether a name that seems to lead out of the repository may be a target: the file has an
+        import that looks like one of its file, or the target is a global function of scripts.
+        """
+        if not use.receiver and file.language in JAVASCRIPT and self._are_global:
+            return True
+        known = self._reaching.get(file.path)
+        if known is None:
+            known = self._reaching[file.path] = any(map(self._is_open_import, self.files.brought(file)))
+        return known
+
+    def _is_open_import(self, pair: tuple[Import, Binding | None]) -> bool:
+        """Return whether an import may bring a target under a name that is not written in it, or cannot be
+        followed and may lead to its file.
+        """
+        imported, binding = pair
+        if binding is not None:
+            folder = f"{posixpath.dirname(binding.target)}/" if "/__init__." in binding.target else ""
+            paths = [value.path for value in self.targets]
+            is_above = bool(folder) and any(path.startswith(folder) for path in paths)
+            return binding.here == "*" and (binding.target in paths or is_above)
+        words = map(_as_word, re.split(r"[^\w-]+", imported.module))
+        return not self._import_names.isdisjoint(words) or imported.module in self._packages
+
+    @cached_property
+    def _import_names(self) -> set[str]:
+        """The words by which an import may name the files of the targets."""
+        return {_as_word(name) for value in self.targets for name in self.files.import_names(value.path)}
+
+    @cached_property
+    def _packages(self) -> set[str]:
+        """The packages that the files of the targets declare, also with the names of the targets."""
+        texts = (self.files.text(v.path) for v in self.targets if self.files.known[v.path][0] in _JVM)
+        packages = [found[1] for text in texts if (found := _PACKAGE.search(text))]
+        return {one for package in packages for one in (package, *(f"{package}.{n}" for n in self.names))}
+
+    @cached_property
+    def _are_global(self) -> bool:
+        """Whether a target is in a script of JavaScript that is no module: all scripts of a page share it."""
+        paths = {v.path for v in self.targets if self.files.known[v.path][0] in JAVASCRIPT}
+        return not all(_MODULE.search(self.files.text(path)) for path in paths)
 
     def unresolved_in(self, file: LoadedFile, roles: Set[UseRole]) -> Iterator[CodeUse]:
         """Yield the references of some roles to the names that are neither resolved nor possible uses."""
@@ -357,6 +407,16 @@ class UseSearch:
         possible = sorted((use for use in lines.values() if not use.certain), key=distance)
         left_out = set(possible[MAX_POSSIBLE:])
         return [use for use in lines.values() if use not in left_out]
+
+
+def _are_foreign(values: Values) -> bool:
+    """Return whether what a name means is known, and all of it is outside the repository."""
+    return bool(values) and all(value.kind == "external" for value in values)
+
+
+def _as_word(name: str) -> str:
+    """Return a name as it is alike in the name of a file and in an import: `HttpServer`, `http_server`."""
+    return name.lower().replace("_", "")
 
 
 def family(language: str) -> str:

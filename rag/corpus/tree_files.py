@@ -11,10 +11,12 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from rag.code.above import above
 from rag.code.file_graph import FileGraph
 from rag.code.languages import OTHER, kind_of, language_of_path, language_of_text
 from rag.code.parsing import SourceText, parsed_texts
 from rag.code.reference_queries import has_references
+from rag.code.resolve import Above
 from rag.corpus import skip
 from rag.corpus.history import Listing, blob_sizes, files_at, present, read_blobs
 from rag.corpus.ignore import Patterns, read_patterns
@@ -86,7 +88,7 @@ class TreeFiles:
     """
 
     def __init__(self, checkout: Checkout, commit: str | None, shared: SharedFiles) -> None:
-        self._root, self._shared = checkout.root, shared
+        self._root, self._shared, self._location = checkout.root, shared, checkout.source.location
         listing = present(checkout) if commit is None else files_at(checkout.root, commit) or Listing()
         filters = checkout.source.filters
         include = Patterns.of(filters.include, where="--include")
@@ -149,6 +151,10 @@ class TreeFiles:
                 _, language = self._shared.notebooks.get(self.blobs[path], ("", language))
             found[path] = (language, kind_of(path, language))
         return found
+
+    def above(self) -> Above:
+        """Return what is above the folder."""
+        return above(self._location)
 
     def code_graph(self, path: str) -> FileGraph:
         """Return the graph of a file; an empty one if it has none."""

@@ -13,9 +13,10 @@ import re
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice, product
 from pathlib import Path
 from typing import AnyStr
@@ -24,12 +25,17 @@ from rag.corpus import skip
 from rag.corpus.cut import MAX_LINE_CHARS
 from rag.corpus.git import GitError, run_git
 from rag.corpus.history import blob_sizes, read_blobs
+from rag.corpus.ignore import Patterns, read_patterns
 from rag.corpus.read import file_bytes
+from rag.corpus.secrets import find_secret
 from rag.corpus.walk import Walk
 from rag.corpus.worktree import work_tree
+from rag.decoding import decode
 from rag.errors import SourceError
-from rag.types import SUBMODULE
+from rag.types import LOCAL, SUBMODULE, Reach
 
+Spans = Callable[[bytes], Iterable[tuple[int, int]]]
+"""Yields where a text in UTF-8 matches, without empty matches."""
 MAX_BYTES = 64 << 20
 MAX_SECONDS = 1.0
 _MAX_PLACES, _MAX_PLACES_IN_FILE = 200, 5
@@ -39,6 +45,10 @@ _CACHES = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache
 """Folders of tools, which repeat names of the code and are no code."""
 _NARROW = ("cp1252", "koi8-r", "gb18030")
 _WIDE = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+_WITHHELD = frozenset({skip.SECRET, skip.RAGIGNORED, skip.FILTERED})
+_MAX_EXAMINED_BYTES = 4 << 20
+_PUBLISHED = frozenset({skip.VENDORED, skip.LONG_LINE})
+"""Reasons of files whose content is not examined for secrets: that of others, and of indexed ones, was."""
 _LINKS = frozenset({skip.SYMLINK, skip.SYMLINK_BROKEN, skip.SYMLINK_LOOP})
 """They lead to files that are searched themselves."""
 
@@ -73,41 +83,41 @@ class Unread:
 
 def find_unread(
     root: Path,
-    names: Sequence[str],
+    names: Sequence[str] | Spans,
     walked: Walk,
     *,
     indexed: Collection[str],
     skipped: Mapping[str, str],
     ignore_case: bool = False,
     whole: bool = True,
-    around: bool = True,
+    reach: Reach = LOCAL,
     max_seconds: float = MAX_SECONDS,
 ) -> Unread:
     """Look up names in what is not indexed.
 
     Args:
         root: the source's folder.
-        names: at least one.
+        names: at least one; or where a text matches an expression.
         walked: its files, as they are now.
         indexed: the paths of the indexed files.
         skipped: why other files were not indexed when they were read, by path.
         ignore_case: whether upper and lower case are alike.
         whole: whether the names must be whole words.
-        around: whether the git repository around the folder may be read.
+        reach: what may be read.
         max_seconds: the search ends after this time.
     """
     reasons = {one.path: one.reason for one in walked.skipped} | dict(skipped)
-    words = _Words(names, ignore_case, whole)
-    search = _Search(root, words, reasons, indexed, time.monotonic() + max_seconds)
+    words = _Expression(names) if callable(names) else _Words(names, ignore_case, whole)
+    search = _Search(root, words, reasons, indexed, time.monotonic() + max_seconds, reach)
     try:
-        search.run({one.path: one.size_bytes for one in walked.files}, around=around)
+        search.run({one.path: one.size_bytes for one in walked.files})
     except _Ended as limit:
         search.found.limit = str(limit)
     return search.found
 
 
 def find_in_files(
-    root: Path, names: Sequence[str], paths: Mapping[str, str], *, max_bytes: int
+    root: Path, names: Sequence[str], paths: Mapping[str, str], *, max_bytes: int, reach: Reach
 ) -> list[UnreadPlace]:
     """Look up names in some files of a folder, given with their reasons; [] if they are larger together."""
     sizes = 0
@@ -118,10 +128,48 @@ def find_in_files(
             continue  # it is gone
     if sizes > max_bytes:
         return []
-    search = _Search(root, _Words(names), paths, (), time.monotonic() + MAX_SECONDS)
+    search = _Search(root, _Words(names), paths, (), time.monotonic() + MAX_SECONDS, reach)
     for path, reason in sorted(paths.items()):
         search.file(path, reason)
     return search.found.places
+
+
+def find_in_long_lines(name: str, texts: Iterable[tuple[str, bytes]]) -> list[UnreadPlace]:
+    """Look up a name in the lines of indexed texts, given by path, that are not indexed to their ends."""
+    words, sought = _Words([name]), name.encode("utf-8", "surrogatepass")
+    held = ((path, _long_lines_of(content)) for path, content in texts if sought in content)
+    return [
+        UnreadPlace(path, line, skip.LONG_LINE) for path, content in held for line in words.lines(content)
+    ]
+
+
+def _long_lines_of(content: bytes) -> bytes:
+    """Return a text in which the lines that are indexed to their ends are empty; b"" without others."""
+    lines = content.split(b"\n")
+    if all(len(line) <= MAX_LINE_CHARS for line in lines):
+        return b""
+    return b"\n".join(line if len(line) > MAX_LINE_CHARS else b"" for line in lines)
+
+
+def ignored_by_git(root: Path) -> list[str]:
+    """Return the files that git ignores in a folder, without binary and vendored ones; "build/" is a whole
+    folder.
+    """
+    if work_tree(root) is None:
+        return []
+    ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"]
+    try:
+        listing = run_git(ignored, cwd=root, timeout_s=MAX_SECONDS)
+    except (GitError, SourceError):
+        return []
+    paths = filter(None, listing.decode("utf-8", "surrogateescape").split("\0"))
+    return [
+        path
+        for path in paths
+        if skip.reason_by_name(path) != skip.BINARY
+        and not skip.vendored_folder(path)
+        and not _CACHES.intersection(path.split("/"))
+    ]
 
 
 class _Ended(Exception):
@@ -142,7 +190,7 @@ class _Words:
         self._wide = [
             (form.encode(encoding, "surrogatepass"), encoding) for form in sorted(forms) for encoding in _WIDE
         ]
-        before, after = (r"(?<![\w$])", r"(?![\w$])") if whole else ("", "")
+        before, after = (r"(?:(?<![\w$])|(?=\W))", r"(?:(?![\w$])|(?<=\W))") if whole else ("", "")
         text = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
         self._text = re.compile(f"{before}(?:{text}){after}")
         plain = b"|".join(map(re.escape, sorted(self._plain, key=len, reverse=True)))
@@ -166,6 +214,26 @@ class _Words:
         return []
 
 
+class _Expression:
+    """Finds an expression in bytes, as UTF-8."""
+
+    def __init__(self, spans: Spans) -> None:
+        self._spans = spans
+
+    def lines(self, content: bytes) -> list[int]:
+        """Return the first lines on which a match begins, from 1."""
+        if b"\0" in content or not content.isascii():
+            content = decode(content).text.encode("utf-8", "surrogatepass")
+        found: dict[int, None] = {}
+        line, at = 1, 0
+        for start, _ in self._spans(content):
+            line, at = line + content.count(b"\n", at, start), start
+            found[line] = None
+            if len(found) == _MAX_PLACES_IN_FILE:
+                break
+        return list(found)
+
+
 def _lines(matches: Iterator[re.Match[AnyStr]], text: AnyStr, end: AnyStr) -> list[int]:
     """Return the lines of the first matches, each once."""
     found: list[int] = []
@@ -184,10 +252,16 @@ class _Search:
     """One search: our own files first, then those around them, those that git ignores, vendored ones."""
 
     def __init__(
-        self, root: Path, words: _Words, reasons: Mapping[str, str], indexed: Collection[str], until: float
+        self,
+        root: Path,
+        words: _Words | _Expression,
+        reasons: Mapping[str, str],
+        indexed: Collection[str],
+        until: float,
+        reach: Reach,
     ) -> None:
         self.root, self.words, self.reasons, self.indexed = root, words, reasons, indexed
-        self.found = Unread()
+        self.reach, self.found = reach, Unread()
         self._until, self._bytes = until, MAX_BYTES
         self._seen: set[str] = set()
         self._vendored: list[str] = []
@@ -197,14 +271,14 @@ class _Search:
             if path.endswith("/") or reason == SUBMODULE
         )
 
-    def run(self, listed: Mapping[str, int], *, around: bool) -> None:
+    def run(self, listed: Mapping[str, int]) -> None:
         """Search everything, the most likely places first; `listed` are sizes by path. Raises _Ended."""
         for path, reason in sorted(self.reasons.items()):
             if not path.endswith("/") and reason not in (SUBMODULE, skip.NOT_CHECKED_OUT, skip.ODD_NAME):
                 self.file(path, reason)
         for path in sorted(listed.keys() - set(self.indexed)):
             self.file(path, skip.NOT_YET)
-        top = work_tree(self.root)
+        top, around = work_tree(self.root), self.reach.around
         inner = "" if top is None or top == self.root else f"{self.root.relative_to(top).as_posix()}/"
         self._blobs(self.root if inner and not around else top, inner if around else "")
         if inner and around and top is not None:
@@ -227,6 +301,9 @@ class _Search:
             self._seen.add(path)
         if reason in _LINKS:
             return
+        if self._is_withheld(path, reason):
+            self.found.left_out[reason if reason in _WITHHELD else skip.SECRET] += 1
+            return
         if skip.reason_by_name(path) == skip.BINARY:
             self.found.left_out[skip.BINARY] += 1
             return
@@ -236,7 +313,7 @@ class _Search:
             size = os.lstat(f"{base or self.root}/{path}").st_size
         except OSError:
             return  # it is gone
-        if size > self._bytes:
+        if size > self._bytes or (size > _MAX_EXAMINED_BYTES and not self.reach.secrets):
             self.found.left_out[skip.BEYOND] += 1
             return
         content = file_bytes(base or self.root, path)
@@ -246,7 +323,24 @@ class _Search:
         self._bytes -= len(content)
         self._content(path if base is None else os.path.relpath(f"{base}/{path}", self.root), content, reason)
 
+    def _is_withheld(self, path: str, reason: str, content: bytes = b"") -> bool:
+        """Return whether a file must not be searched for who asks, by its name or by its content."""
+        if self.reach.secrets:
+            return False
+        is_ignored = self._ignored is not None and self._ignored.match(path)
+        if reason in _WITHHELD or skip.reason_by_name(path) == skip.SECRET or is_ignored:
+            return True
+        examined = content and reason not in _PUBLISHED
+        return bool(examined and find_secret(decode(content).text, path))
+
+    @cached_property
+    def _ignored(self) -> Patterns | None:
+        return read_patterns(self.root / ".ragignore", strict=False)
+
     def _content(self, path: str, content: bytes, reason: str) -> None:
+        if self._is_withheld(path, reason, content):
+            self.found.left_out[skip.SECRET] += 1
+            return
         self.found.searched[reason] += 1
         for line in self.words.lines(content):
             printable = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
@@ -259,9 +353,7 @@ class _Search:
         for path in paths:
             self._check_time()
             content = file_bytes(self.root, path) if path in self.indexed else None
-            lines = content.split(b"\n") if content else []
-            if any(len(line) > MAX_LINE_CHARS for line in lines):
-                long = b"\n".join(line if len(line) > MAX_LINE_CHARS else b"" for line in lines)
+            if content and (long := _long_lines_of(content)):
                 self._content(path, long, skip.LONG_LINE)
 
     def _check_time(self) -> None:

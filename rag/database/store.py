@@ -22,9 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import terms
+from rag.code.above import above
 from rag.code.file_graph import Defined, FileGraph, ReferenceColumns
 from rag.code.graph import RepositoryGraph
 from rag.code.packed_graph import unpacked, unpacked_definitions, unpacked_references
+from rag.code.resolve import Above
 from rag.database import format as store_format
 from rag.database.column_codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
@@ -410,6 +412,19 @@ class Store:
             )
             for path, language, kind in compress(rows, live.tolist()):
                 found[path] = (str(languages[language]), KINDS[kind])
+        return found
+
+    def above(self) -> Above:
+        """Return what is above the source, as it is now on this machine."""
+        return above(str(self.header["location"]))
+
+    def large_files(self, least_bytes: int) -> list[str]:
+        """Return the paths of the files of at least this size."""
+        found = list[str]()
+        for first, segment in zip(self._first_file, self.segments, strict=False):
+            live = ~self.dead_files[first : first + segment.file_count]
+            large = np.flatnonzero(live & (segment.columns["file_size"] >= least_bytes))
+            found += map(segment.path, large.tolist())
         return found
 
     def code_graph(self, path: str) -> FileGraph:

@@ -22,7 +22,7 @@ from rag.memory.claims import CheckedClaim
 from rag.quoting import visible
 from rag.retrieval.kinds.asked import INCOMPLETE
 from rag.retrieval.lookup import definitions
-from rag.retrieval.question import bare_name, last_part
+from rag.retrieval.question import bare_name
 from rag.retrieval.uses import Uses, indexed_files, summary, uses_of_name
 from rag.review.report import as_markdown
 from rag.review.values import Review
@@ -199,7 +199,7 @@ class Toolbox:
             in_code_words=in_code_words,
             next_places=_NEXT_PLACES,
             on_missing=engine.on_missing_files,
-            around=engine.reads_around,
+            reach=engine.reach,
         )
         found = await self._host.run(find)
         self._sent_lines.add(coverage.repository, generation, found.places)
@@ -362,8 +362,8 @@ class Toolbox:
 
     async def _unread(self, repository: Repository, name: str, count: int) -> str:
         """Return what a count of places with a name does not cover, as the end of a sentence."""
-        around = self._host.engine.reads_around
-        note = await self._host.run(lambda: uses_note(repository, last_part(name), count, around=around))
+        reach = self._host.engine.reach
+        note = await self._host.run(lambda: uses_note(repository, name, count, reach=reach))
         return f"; {note}" if note else ""
 
     async def _wiki(self, repository: Repository, progress: Progress) -> WikiStructure:
@@ -440,12 +440,10 @@ def _lines_shown(place: ExploredPlace) -> str:
 
 def _called(found: Uses, files: int, unread: str) -> str:
     """Return who calls a symbol: how many places, then a line for each definition that they are in."""
-    if not (found.targets or found.found):
+    if not (found.targets or found.found or found.is_file):
         return f"{found.name} is not defined, called or mentioned in {indexed_files(files)}{unread}."
     head = [summary(found, files=files)]
-    if found.definitions > 1:
-        head.append(f"{found.definitions} definitions have this name")
-    if not found.targets:
+    if not found.targets and not found.is_file:
         head.append("none of the indexed files defines it")
     if found.limits:
         head.append(f"{INCOMPLETE}{', '.join(found.limits)}")

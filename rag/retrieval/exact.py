@@ -125,7 +125,7 @@ def find_text(
     Raises:
         SearchInvalid: the pattern is empty, too long, or not an expression.
     """
-    spans = _matcher(pattern, regex=regex, ignore_case=ignore_case)
+    spans = matcher(pattern, regex=regex, ignore_case=ignore_case)
     until = time.monotonic() + max_seconds
     inner = [] if regex or ignore_case else _inner_words(pattern)
     total = _Found()
@@ -140,7 +140,7 @@ def find_text(
     return TextResult(tuple(hits[:k]), matches, total.lines_by_path)
 
 
-def _matcher(pattern: str, *, regex: bool, ignore_case: bool) -> Spans:
+def matcher(pattern: str, *, regex: bool, ignore_case: bool) -> Spans:
     """Return a function that yields where a pattern matches in a text."""
     if not pattern:
         raise SearchInvalid("the string to find is empty")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
@@ -84,12 +85,14 @@ def similar_names(index: ChunkIndex, name: str) -> list[str]:
     return get_close_matches(symbol, list(islice(alike, _MAX_NAMES)), n=_SIMILAR, cutoff=0.5)
 
 
-def lines_with(index: ChunkIndex, name: str) -> list[LinesWithName]:
+def lines_with(
+    index: ChunkIndex, name: str, wanted: Callable[[str], bool] = lambda path: True
+) -> list[LinesWithName]:
     """Return the lines whose text has a name: calls before mentions, code before tests, then by place.
 
     They are lines to show, and no answer to who uses a definition, which `rag.retrieval.uses` gives: other
     symbols of the same name are not distinguished, and comments and strings that contain the name count as
-    mentions. At most 2,000 chunks are read.
+    mentions. At most 2,000 chunks are read, of the files whose paths are `wanted`.
     """
     symbol = _split_defined(index, name)[1]
     whole = terms(symbol)[-1:]
@@ -97,8 +100,13 @@ def lines_with(index: ChunkIndex, name: str) -> list[LinesWithName]:
         return []
     found, defining = index.postings(whole[0]), set(index.defining(symbol))
     patterns, hyphenated = _Patterns.of(symbol), _Patterns.of(symbol, "-")
-    read = []
+    read, paths = [], dict[int, bool]()
     for chunk in found.chunks[found.body > 0][:_MAX_CHUNKS_READ].tolist():
+        file = int(index.file[chunk])
+        if file not in paths:
+            paths[file] = wanted(index.file_path(file))
+        if not paths[file]:
+            continue
         hit = index.hit(chunk, 1.0, {})
         written = hyphenated if hit.language in HYPHENATED else patterns
         use = _use(hit, written, skips_head=chunk in defining)

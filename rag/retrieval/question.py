@@ -280,10 +280,13 @@ def without_marks(name: str) -> str:
 
 
 def bare_name(name: str) -> str:
-    """Return a name that is asked for without the quotes around it and its arguments: "`send(text)`"."""
+    """Return a name that is asked for without the quotes around it and its arguments: "`send(text)`"; a path
+    without "./".
+    """
     name = name.strip()
     if len(name) > 2 and name[0] == name[-1] and name[0] in "`'\"":
         name = name[1:-1].strip()
+    name = re.sub(r"(?<=\w)/\d{1,3}\Z", "", name.removeprefix("./"))  # `run/2` has two arguments
     head = name.partition("(")[0]
     return head if re.search(r"[\w?!]\Z", head) else name
 

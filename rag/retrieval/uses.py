@@ -15,10 +15,11 @@ from rag.analysis import terms
 from rag.code.graph_files import MAX_FILES
 from rag.code.languages import TEMPLATE, kind_of_path, language_of_path
 from rag.code.name_resolution import COMMON
-from rag.code.use_search import MAX_POSSIBLE
+from rag.code.use_search import MAX_POSSIBLE, family
+from rag.identifiers import LIKE_CODE
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
-from rag.retrieval.lookup import limit_of_lines, lines_with
+from rag.retrieval.lookup import LinesWithName, limit_of_lines, lines_with
 from rag.retrieval.rank import is_bundle
 from rag.retrieval.shown_definition import label_at
 from rag.top_k import distinct
@@ -29,10 +30,16 @@ MAX_SHOWN = 60
 _MAX_UNKNOWN, _MAX_MENTIONS = 6, 12
 """The most references of unknown meaning, and of mentions next to calls, that are shown."""
 _MAX_DEFINITIONS, _MAX_TARGETS = 40, 12
+_FEW_DEFINITIONS = 2
+"""A name with more definitions is not looked for in other languages."""
 _MAX_NAMED_FILES = 3
 _MAX_LINE_CHARS = 400
 _DOC = 2
 _IMPORT = re.compile(r"\s*(?:import|from|use|using|alias|require\w*|include|package|namespace)\b")
+_IMPORTING = r"\s*(?:import|export|from|use|using|require\w*|include|source|load|#\s*(?:include|import))\b.*"
+_MAX_IMPORTING = 600
+"""Chunks that are read for imports of one name."""
+_LIKE_CODE = re.compile(LIKE_CODE)
 _COMMENT = re.compile(r"\s*(?:#|//|/?\*|--)")
 
 
@@ -42,9 +49,9 @@ class Uses:
 
     `found` are the uses, all of them calls if `are_calls`. `mentions` are places next to them that name it
     without a call: it is passed on there, or is a type. Of `unknown` it is not known what they mean.
-    `others` mean something else of the name, and on the lines of `by_name` only the text has it. Without
-    `targets`, nothing of the name is defined, and what is found has the name alone. `limits` say in words
-    what was left out.
+    `others` mean something else of the name, and on the lines of `by_name` only the text has it. Of a file
+    (`is_file`) these are its imports. Without other `targets`, nothing of the name is defined, and what is
+    found has the name alone. `limits` say in words what was left out.
     """
 
     name: str
@@ -58,6 +65,7 @@ class Uses:
     definitions: int = 0
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    is_file: bool = False
 
     @property
     def certain(self) -> int:
@@ -92,7 +100,7 @@ class Uses:
         name = (self.targets[0].name if self.targets else self.name) or self.name
         if use in self.unknown or use in self.by_name:
             return f"has the name {name}"
-        said = {"base": "extends", "mention": "mentions" if verb == "calls" else verb}
+        said = {"base": "extends", "import": "imports", "mention": "mentions" if verb == "calls" else verb}
         through = f" through {use.through}" if use.through else ""
         return f"{said.get(use.role, verb)} {name}{through}"
 
@@ -116,11 +124,13 @@ def uses_of_name(
     index: ChunkIndex, name: str, *, meant: Sequence[CodeDefinition] = (), calls: bool = True
 ) -> Uses:
     """Return the uses of what a name means (`name`, `Outer.name`), by default `definitions_meant`; of a name
-    that nothing defines, the lines that call it, else those that mention it.
+    that nothing defines, the lines that call it, else those that mention it; of a file its imports.
 
     With `calls`, these are the calls alone if there are any.
     """
-    symbol = name.strip().removesuffix("()")
+    path, symbol = name.strip().removeprefix("./"), name.strip().removesuffix("()")
+    if index.chunks_of(path):
+        return _imports_of(index, path)
     if every := meant or index.graph.definitions(symbol) or index.graph.values(symbol):
         return replace(_uses_of(index, meant or preferred(index, every), calls), definitions=len(every))
     held = lines_with(index, name)
@@ -170,6 +180,9 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
         is_rare = target.name not in COMMON and len(named) == 1
         found, by_name = (written, imports) if is_rare else ([], [*written, *imports])
         are_calls = calls and any(use.role == "call" for use in found)
+    elif _LIKE_CODE.search(target.name) and len(meant) <= _FEW_DEFINITIONS:
+        known = {(use.path, use.line) for use in (*every.uses, *unknown, *every.others)}
+        by_name = [use for use in _in_other_languages(index, target) if (use.path, use.line) not in known]
     if len(meant) > _MAX_TARGETS:
         limits.append(f"only {_MAX_TARGETS} definitions of the name were considered")
     kept, notes = _without_bundles(index, found)
@@ -189,6 +202,20 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
     )
 
 
+def _in_other_languages(index: ChunkIndex, target: CodeDefinition) -> Iterator[CodeUse]:
+    """Yield the lines that have the name of a definition, which is no word of prose, in code and settings of
+    other languages: templates, scripts, notebooks.
+    """
+    own = family(language_of_path(target.path))
+
+    def is_other(path: str) -> bool:
+        return family(language_of_path(path)) != own
+
+    for held in lines_with(index, target.name, is_other):
+        if _is_code(held.hit):
+            yield from _lines_of(index, held, imports=False)
+
+
 def uses_by_text(
     index: ChunkIndex, name: str, wanted: Callable[[Hit], bool], *, imports: bool = False
 ) -> Iterator[CodeUse]:
@@ -197,13 +224,48 @@ def uses_by_text(
     """
     held = [use for use in lines_with(index, name) if wanted(use.hit)]
     for use in ([] if imports else [use for use in held if use.calls]) or held:
-        role: UseRole = "call" if use.calls else "mention"
-        lines = lines_of(use.hit.text)
-        for line in use.lines:
-            text = lines[line - use.hit.start]
-            if not _COMMENT.match(text) and bool(_IMPORT.match(text)) == imports:
-                within = label_at(index, use.hit.path, line)
-                yield CodeUse(use.hit.path, line, within, role, certain=False)
+        yield from _lines_of(index, use, imports=imports)
+
+
+def _lines_of(index: ChunkIndex, held: LinesWithName, *, imports: bool) -> Iterator[CodeUse]:
+    """Yield the lines with a name that are no comments, and imports only if these are wanted."""
+    role: UseRole = "call" if held.calls else "mention"
+    lines = lines_of(held.hit.text)
+    for line in held.lines:
+        text = lines[line - held.hit.start]
+        if not _COMMENT.match(text) and bool(_IMPORT.match(text)) == imports:
+            yield CodeUse(held.hit.path, line, label_at(index, held.hit.path, line), role, certain=False)
+
+
+def import_name(path: str) -> str:
+    """Return the word by which an import names a file: its own name, or its folder's."""
+    _, folder, file = ("", "", *path.split("/"))[-3:]
+    stem = file.partition(".")[0]
+    return folder if folder and stem in ("__init__", "index", "mod", "lib") else stem
+
+
+def imports_by_text(index: ChunkIndex, path: str, hits: Iterable[Hit]) -> Iterator[CodeUse]:
+    """Yield the lines of some chunks that import the name of a file, for imports that are not followed."""
+    importing = re.compile(rf"{_IMPORTING}(?<![\w-]){re.escape(import_name(path))}(?![\w-])")
+    for hit in hits:
+        if hit.kind in ("code", "test") and hit.path != path:
+            for number, line in enumerate(lines_of(hit.text), hit.start):
+                if importing.match(line[:_MAX_LINE_CHARS]):
+                    yield CodeUse(
+                        hit.path, number, label_at(index, hit.path, number), "import", certain=False
+                    )
+
+
+def _imports_of(index: ChunkIndex, path: str) -> Uses:
+    """Return the imports of a file: those that are followed, else the lines that look like it."""
+    found: Iterable[CodeUse] = index.graph.importers(path)
+    limits = []
+    if not found:
+        chunks = [chunk for term in terms(import_name(path))[-1:] for chunk in index.postings(term).chunks]
+        hits = (index.hit(int(chunk), 0.0, {}) for chunk in chunks[:_MAX_IMPORTING])
+        found = imports_by_text(index, path, hits)
+        limits += [f"only {_MAX_IMPORTING} chunks were read"] if len(chunks) > _MAX_IMPORTING else []
+    return Uses(path, (), _ordered(found), are_calls=False, limits=tuple(limits), is_file=True)
 
 
 def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files: int) -> str:
@@ -211,7 +273,8 @@ def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files:
 
     `verbs` are the forms for "is called" and "calls"; `files` is the number of files that were read.
     """
-    name, verb, count, certain = f"`{found.name}`", verbs[0], len(found.found), found.certain
+    verb = "imported" if found.is_file else verbs[0]
+    name, count, certain = f"`{found.name}`", len(found.found), found.certain
     if not count:
         said = f"{name} is {verb} in 0 places in {indexed_files(files)}"
     elif verb == "called" and not found.are_calls:
@@ -227,7 +290,8 @@ def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files:
         (found.others, "{use} of that name {mean} something else"),
         (found.by_name, "other {line} of code {have} the name"),
     ]
-    return "; ".join([said, *(_counted(text, len(uses)) for uses, text in rest if uses)])
+    several = [f"{found.definitions:,} definitions have this name"] if found.definitions > 1 else []
+    return "; ".join([said, *(_counted(text, len(uses)) for uses, text in rest if uses), *several])
 
 
 def indexed_files(count: int) -> str:

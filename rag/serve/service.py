@@ -45,7 +45,7 @@ from rag.service.repositories.jobs import open_shared_state
 from rag.service.repositories.open_backends import FailedGenerator
 from rag.service.upkeep.namespace_retention import RetentionTimer
 from rag.settings import Settings, Steps, with_absolute_paths
-from rag.types import Answer, Citation, Conversation, DialogTurn, Source, TraceStep
+from rag.types import Answer, Citation, Conversation, DialogTurn, Reach, Source, TraceStep
 from rag.types.question_kinds import HISTORY
 
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
@@ -126,7 +126,7 @@ class Service:
         self.write_batcher = WriteBatcher()
         self.prepare_pool = PreparePool(settings.processes if _children_can_prepare(settings.engine) else 0)
         is_private = settings.is_loopback and not settings.public_hosts and not self.keyring.has_keys
-        self.engine.reads_around = is_private
+        self.engine.reach = Reach(around=is_private, secrets=False)
         self._redactor = None if is_private else PathRedactor(settings)
         self.lifespans: list[Lifespan] = []
         self._loop: asyncio.AbstractEventLoop | None = None

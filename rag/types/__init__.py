@@ -22,7 +22,7 @@ from rag.types.code import (
     UseRole,
 )
 from rag.types.generation import FinishReason, GenerationOptions, Replacement, ToolCall, ToolChat, Usage
-from rag.types.index import MAX_NAMED, SUBMODULE, Coverage, IndexReport, Progress, not_indexed
+from rag.types.index import LOCAL, MAX_NAMED, SUBMODULE, Coverage, IndexReport, Progress, Reach, not_indexed
 from rag.types.prompt import NumberedSource, PlaceNote, Prepared, Prompt, Rewording, source_of
 from rag.types.retrieval import (
     MAX_HISTORY,
@@ -74,6 +74,7 @@ from rag.types.turns import (
 __all__ = [
     "ENCODING_GUESSED",
     "INDEXED",
+    "LOCAL",
     "MAX_HISTORY",
     "MAX_HITS",
     "MAX_NAMED",
@@ -122,6 +123,7 @@ __all__ = [
     "Progress",
     "Prompt",
     "RAGAnswer",
+    "Reach",
     "Replacement",
     "Rewording",
     "SearchFilter",

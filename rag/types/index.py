@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rag.types.source import ENCODING_GUESSED, OWN_LINES, Filters, Skipped, Source
 
@@ -91,6 +91,22 @@ def not_indexed(submodules: Sequence[str]) -> str:
 
 MAX_NAMED = 20
 """The maximum number of non-indexed files that are named; the others are only counted."""
+
+
+class Reach(NamedTuple):
+    """What may be looked up for who asks: by default everything that a person at this machine can read.
+
+    `around`: the git repository around the source's folder. `secrets`: files that are likely to hold secrets,
+    and those that the owner excludes; without them, also no parts of words, or a caller could guess what is
+    in the other files, one letter after the other.
+    """
+
+    around: bool = True
+    secrets: bool = True
+
+
+LOCAL = Reach()
+"""What a person at this machine may look up."""
 
 
 @dataclass(frozen=True, slots=True)

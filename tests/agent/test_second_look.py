@@ -459,7 +459,7 @@ def test_a_search_of_text_that_finds_nothing_says_what_was_searched(begun, serve
     (folder / "logo.png").write_bytes(b"\x89PNG\0\1")
     server.answers = [[call("find_text", text="web.?socket", regex=True)], ANSWER]
     ask(begun(folder, memory="memory:"))
-    assert results(server) == ["0 matches (in the 1 indexed file, ignoring case)"]
+    assert results(server) == ["0 matches (in the 1 indexed file, ignoring case); not searched: 1 binary"]
 
 
 def test_lines_that_are_shown_above_take_one_line_for_each_file(begun, server, tmp_path):

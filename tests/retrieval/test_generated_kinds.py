@@ -112,8 +112,10 @@ def test_a_word_that_a_file_is_called_is_not_the_file(searcher):
     assert facts(searcher, "What are the orders that a cart goes through until import PATH ends?") is None
 
 
-def test_a_file_that_nothing_imports_is_no_fact(searcher):
-    assert facts(searcher, "Who imports pay.py?") is None
+def test_a_file_that_nothing_imports_is_imported_in_0_places(searcher):
+    found = search([searcher], "Who imports pay.py?").code_facts
+    assert found is not None and "pay.py` is imported in 0 places in the " in found.summary
+    assert (found.count, found.complete) == (0, False) and found.items[0].path.endswith("pay.py")
 
 
 @pytest.mark.parametrize("form", ["Which classes extend {}?", "implementations of {}", "subclasses of {}"])

@@ -26,7 +26,7 @@ from rag.service import Dialog, Engine, converse, locate
 from rag.service.tools.search import SearchQuery, search_repositories
 from rag.service.tools.unread import uses_note
 from rag.settings import Settings
-from rag.types import Answer
+from rag.types import Answer, Reach
 from tests.serve.test_mcp import called, connected
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data/sample_repo"
@@ -185,7 +185,7 @@ def test_all_interfaces_say_what_an_answer_does_not_cover(
             [opened.store],
             search=lambda query, seen: Found(()),
             find=lambda text, mode: ((), ""),
-            unread=partial(uses_note, opened, around=False),
+            unread=partial(uses_note, opened, reach=Reach(around=False, secrets=False)),
         )
         said.append(looked.run(StepRequest("callers", {"name": tool}), {}).parts[0].head)
         nowhere = looked.run(StepRequest("definition", {"name": "back"}), {}).error
@@ -193,6 +193,28 @@ def test_all_interfaces_say_what_an_answer_does_not_cover(
         assert "not indexed: vendor/x/ship.py:1 (vendored)" in nowhere
     for text in said:
         assert says in text and note in text, text
+
+
+def test_calls_are_drawn_with_what_is_not_covered(sealing: Served) -> None:
+    for name, says in (("seal_parcel", f"is called in 1 place; {COUNTED}."), ("open_parcel", NOWHERE)):
+        caption = sealing.get(f"/api/repositories/shop/calls?symbol={name}").json["caption"]
+        assert says in caption and "Nothing is left out" not in caption, caption
+
+
+def test_a_path_that_is_asked_for_leads_to_its_imports(sealing: Served) -> None:
+    async def by_mcp() -> None:
+        async with connected(f"{sealing.url}/mcp") as session:
+            for path, says in (
+                (
+                    "./core/seal.py",
+                    f"`core/seal.py` is imported in 1 place; {LISTED}:\n\n- ship.py:1, imports ",
+                ),
+                ("heavy.py", "`heavy.py` is imported in 0 places in the 5 indexed files; "),
+            ):
+                text, *_ = await called(session, "who_calls", repoName="shop", symbol=path)
+                assert text.startswith(says), text
+
+    asyncio.run(by_mcp())
 
 
 def test_a_name_is_found_however_a_client_writes_it(sealing: Served) -> None:

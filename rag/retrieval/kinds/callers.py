@@ -94,12 +94,14 @@ def find(asked: Asked) -> CodeFacts | None:
     relation = relation_of(asked.question.question.text)
     if relation is None:
         return None
-    if relation == "importers" and (found := importers.find(asked)) is not None:
-        return found
+    imports = importers.find(asked) if relation == "importers" else None
+    if imports is not None and imports.count:
+        return imports
     every = [
         facts for one in _subjects(asked, relation) if (facts := _found(asked, one, relation)) is not None
     ]
-    return _joined(every) if every else None
+    found = _joined(every) if every else None
+    return imports if imports is not None and not (found and found.count) else found
 
 
 def _joined(found: Sequence[CodeFacts]) -> CodeFacts:

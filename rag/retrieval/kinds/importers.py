@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from dataclasses import replace
 
 from rag.analysis import is_stop_word, terms
-from rag.lines import lines_of
 from rag.ports import ChunkIndex
-from rag.retrieval.kinds.asked import INCOMPLETE, Asked, code_facts, named
+from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, code_facts, named
 from rag.retrieval.mentions import is_path
-from rag.retrieval.shown_definition import label_at
+from rag.retrieval.uses import import_name, imports_by_text, indexed_files
 from rag.types import CodeFacts, CodeUse
 from rag.types.question_kinds import CALLERS
 
@@ -22,12 +21,14 @@ _MODULE = re.compile(
     rf"|(?<![\w$.:/-]){_NAME}[`\"']? (?:is )?imported\b",
     re.I,
 )
-_IMPORTING = r"\s*(?:import|export|from|use|using|require\w*|include|source|load|#\s*(?:include|import))\b.*"
 _OPEN = f"{INCOMPLETE}only imports that can be followed are counted"
 
 
 def find(asked: Asked) -> CodeFacts | None:
-    """Return the imports of the files that the question names; None if it names none, or nothing does."""
+    """Return the imports of the files that the question names; None if it names no file. Without imports, the
+    count is 0, and the only fact the first file.
+    """
+    unused = None
     for index in asked.indexes:
         paths = _files_named(index, asked)
         uses = [use for path in paths for use in index.graph.importers(path)]
@@ -51,7 +52,23 @@ def find(asked: Asked) -> CodeFacts | None:
                 certain_count=len({(use.path, use.line) for use in uses if use.certain}),
                 is_doubtful=True,
             )
-    return None
+        if paths and unused is None:
+            unused = _unused(asked, index, paths[0])
+    return unused
+
+
+def _unresolved(asked: Asked, index: ChunkIndex, path: str) -> Iterator[CodeUse]:
+    """Yield the lines that import the name of a file, in a language whose imports are not followed."""
+    return imports_by_text(index, path, asked.hits_with(index, terms(import_name(path))[-1:]))
+
+
+def _unused(asked: Asked, index: ChunkIndex, path: str) -> CodeFacts | None:
+    """Return that nothing imports a file."""
+    if (file := asked.file(index, path)) is None:
+        return None
+    said = f"{named(path)} is imported in 0 places in {indexed_files(index.file_count)}"
+    found = code_facts(asked, CALLERS, path, said, [FactPlace(file, 1, "is not imported")], note=_OPEN)
+    return found and replace(found, count=0, certain_count=0)
 
 
 def _paths(index: ChunkIndex) -> Iterator[str]:
@@ -70,15 +87,3 @@ def _files_named(index: ChunkIndex, asked: Asked) -> list[str]:
         if 0 < len(found) <= _MAX_FILES:
             return sorted(found)
     return []
-
-
-def _unresolved(asked: Asked, index: ChunkIndex, path: str) -> Iterator[CodeUse]:
-    """Yield the lines that import the name of a file, in a language whose imports are not followed."""
-    stem = PurePosixPath(path).stem
-    importing = re.compile(rf"{_IMPORTING}(?<![\w-]){re.escape(stem)}(?![\w-])")
-    for hit in asked.hits_with(index, terms(stem)[-1:]):
-        if hit.kind in ("code", "test") and hit.path != path:
-            for number, line in enumerate(lines_of(hit.text), hit.start):
-                if importing.match(line):
-                    within = label_at(index, hit.path, number)
-                    yield CodeUse(hit.path, number, within, "import", certain=False)

@@ -6,6 +6,7 @@ Both are made from the index; no model is asked.
 from __future__ import annotations
 
 from asyncio import to_thread
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query
@@ -19,8 +20,9 @@ from rag.serve.api.routes import Named
 from rag.serve.errors import BadRequest
 from rag.serve.links import viewer_link, wiki_link
 from rag.serve.service import Service
-from rag.service.drawings.call_diagram import CallView, call_diagram
+from rag.service.drawings.call_diagram import CallDiagram, CallView, call_diagram
 from rag.service.tools.overview import overview_markdown, overview_of
+from rag.service.tools.unread import calls_note
 from rag.wiki import WikiPage, page_markdown
 from rag.wiki.pages.known_structures import Structures
 
@@ -82,10 +84,18 @@ def _calls(service: Service) -> APIRouter:
         if not symbol and not path:
             raise BadRequest("name the definition, or the file and a line of it", param="symbol")
         repository = await service.registry.repository(name, caller=caller)
+
+        def drawn() -> CallDiagram:
+            found = call_diagram(repository.store, symbol, view, path=path, start=start_line, end=end_line)
+            if view != "callers":
+                return found
+            subject = next(node for node in found.nodes if not node.depth)
+            reach = service.engine.reach
+            note = calls_note(repository, subject.name, subject.path, subject.start, reach=reach)
+            return replace(found, caption=f"{found.caption} {note}.")
+
         async with service.limiter.slot():
-            found = await to_thread(
-                call_diagram, repository.store, symbol, view, path=path, start=start_line, end=end_line
-            )
+            found = await to_thread(drawn)
         return sent(service, to_json(found))
 
     return router

@@ -50,6 +50,7 @@ from rag.types import (
     PlaceNote,
     Prepared,
     Prompt,
+    Reach,
     Rewording,
     Source,
     Span,
@@ -95,6 +96,7 @@ class Job:
     rewording: Rewording
     options: GenerationOptions
     leads: bool
+    reach: Reach
 
 
 class PreparePool:
@@ -251,8 +253,8 @@ class PreparePool:
 
 def _job(dialog: Dialog, question: str, rewording: Rewording) -> Job:
     checkouts = tuple(repository.checkout for repository in dialog.repositories)
-    settings, conversation = dialog.engine.settings, dialog.conversation
-    return Job(settings, checkouts, conversation, question, rewording, dialog.options, dialog.leads)
+    settings, conversation, reach = dialog.engine.settings, dialog.conversation, dialog.engine.reach
+    return Job(settings, checkouts, conversation, question, rewording, dialog.options, dialog.leads, reach)
 
 
 def _prepared_with_quotes(dialog: Dialog, question: str, rewording: Rewording) -> Prepared:
@@ -355,6 +357,7 @@ def _prepared(engines: Engines, job: Job) -> Prepared | None:
     """Prepare a question; return None if that fails, so that the server finds the reason."""
     try:
         engine = engines.engine(job.settings)
+        engine.reach = job.reach
         repositories = [engines.repository(engine, checkout) for checkout in job.checkouts]
         dialog = Dialog(engine, repositories, job.conversation)
         dialog.options, dialog.leads = job.options, job.leads

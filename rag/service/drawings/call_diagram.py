@@ -58,6 +58,8 @@ class CallArrow:
 class CallDiagram:
     """The calls around a definition, which is the node of depth 0; in a flow in the order of the calls.
 
+    The caption does not say that nothing is left out of the callers: what is not indexed is not known.
+
     `left_out` counts what is not drawn: callers and callees, in a flow calls. `others` are other definitions
     of the same name.
     """
@@ -136,7 +138,7 @@ class _Drawing:
         )
         if not found:
             raise NotFound(
-                f"no definition is called {name!r}; an exact search finds where a name occurs in the text"
+                f"no indexed file defines {name!r}; an exact search finds where a name occurs in the text"
             )
         meant = [one for one in found if one.path == lines.path]
         around = [one for one in meant if one.start <= lines.start <= one.end]
@@ -182,7 +184,7 @@ class _Drawing:
             tuple(nodes),
             tuple(arrows),
             len(callers) + len(callees) - len(arrows),
-            f"{caption} {_left_out(missing)}",
+            f"{caption} {_left_out(missing)}" if any(missing) else caption,
             (),
         )
 

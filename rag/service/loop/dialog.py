@@ -252,7 +252,7 @@ class Dialog:
             other = Dialog(self.engine, chosen, history=self.history) if query.only else self
             return other.search(query.text, k=query.depth)
 
-        return search_repositories(self.repositories, query, ask, around=self.engine.reads_around)
+        return search_repositories(self.repositories, query, ask, reach=self.engine.reach)
 
     def _search(self, question: str, turns: Sequence[DialogTurn], k: int) -> RetrievalResult:
         """Search once for the same question, turns and stores; the last few results are cached."""
@@ -265,7 +265,7 @@ class Dialog:
             found = search(searchers, question, past=past, k=k, with_further=has_model)
             found = with_history(self.searched, found, k, self.engine.on_missing_files)
             found = with_overview(self.searched, found, k)
-            found = with_unread(self.searched, found, around=self.engine.reads_around)
+            found = with_unread(self.searched, found, reach=self.engine.reach)
             self._searches[key] = found
             if len(self._searches) > _CACHED_SEARCHES:
                 self._searches.popitem(last=False)
@@ -378,8 +378,8 @@ class Dialog:
             return ""
         if not confidence.found:  # a model that looks further gets the doubt, else this is the answer
             return warning(replace(confidence, found=True), found.hits) if self.leads else ""
-        named, around = found.sought.question.names, self.engine.reads_around
-        unread = missing_note(self.repositories, confidence, named, around=around)
+        named, reach = found.sought.question.names, self.engine.reach
+        unread = missing_note(self.repositories, confidence, named, reach=reach)
         return warning(confidence, found.hits, unread, is_part=any(map(is_part, self.repositories)))
 
     def _answer_tokens(self) -> int:
@@ -474,7 +474,7 @@ class Dialog:
     def not_found(self, prepared: Prepared) -> Answer:
         """Return the answer if nothing was found; a note names submodules that are not indexed."""
         submodules = [path for r in self.repositories if r.report for path in r.report.submodules]
-        unread = missing_note(self.repositories, prepared.confidence, around=self.engine.reads_around)
+        unread = missing_note(self.repositories, prepared.confidence, reach=self.engine.reach)
         answer = not_found(prepared, unread)
         return replace(answer, notes=(*answer.notes, not_indexed(submodules))) if submodules else answer
 

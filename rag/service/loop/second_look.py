@@ -89,7 +89,7 @@ def begin_look(dialog: Dialog, prepared: Prepared, form: Form) -> ToolLook | Tex
 
 def tools_of(dialog: Dialog, prepared: Prepared) -> Tools:
     """Return the tools of a question; those for earlier turns and changes only if there are any."""
-    searched, around = dialog.searched, dialog.engine.reads_around
+    searched, reach = dialog.searched, dialog.engine.reach
 
     def search(query: str, seen: Lines) -> Found:
         return _explored(dialog, query, seen)
@@ -99,7 +99,7 @@ def tools_of(dialog: Dialog, prepared: Prepared) -> Tools:
 
     def unread(name: str, count: int) -> str:
         notes = (
-            uses_note(one, name, count, around=around, max_seconds=WARNING_SECONDS)
+            uses_note(one, name, count, reach=reach, max_seconds=WARNING_SECONDS)
             for one in dialog.repositories
         )
         return "; ".join(filter(None, dict.fromkeys(notes)))
@@ -137,9 +137,17 @@ def _texts(dialog: Dialog, wanted: TextQuery) -> tuple[Sequence[TextResult], str
     ]
     if wanted.path or any(one.hits for one in found):
         return found, ""
-    texts, around = ("" if wanted.is_regex else wanted.texts[0]), dialog.engine.reads_around
     notes = (
-        text_note(one, texts, ignore_case=wanted.ignores_case, around=around) for one in dialog.repositories
+        text_note(
+            one,
+            wanted.texts[0],
+            ignore_case=wanted.ignores_case,
+            regex=wanted.is_regex,
+            reach=dialog.engine.reach,
+            max_seconds=WARNING_SECONDS,
+        )
+        or "all files were searched"
+        for one in dialog.repositories
     )
     return found, "; ".join(filter(None, dict.fromkeys(notes)))
 
@@ -155,7 +163,7 @@ def _explored(dialog: Dialog, query: str, seen: Lines) -> Found:
             counter=dialog.engine.counter,
             budget_tokens=_SEARCH_TOKENS // len(dialog.searched),
             seen={path: set(lines) for path, lines in seen.items()},
-            around=dialog.engine.reads_around,
+            reach=dialog.engine.reach,
         )
         parts += [part for place in found.places for part in _parts_of(repository, place)]
         if found.more:

@@ -35,7 +35,17 @@ from rag.service.repositories.named_sources import locate
 from rag.service.repositories.open_backends import Notice, OpenBackends
 from rag.service.repositories.repository import Repository, covered, without_files
 from rag.settings import Settings
-from rag.types import Checkout, Conversation, Coverage, DialogTurn, IndexReport, Progress, Source, now_utc
+from rag.types import (
+    Checkout,
+    Conversation,
+    Coverage,
+    DialogTurn,
+    IndexReport,
+    Progress,
+    Reach,
+    Source,
+    now_utc,
+)
 
 if TYPE_CHECKING:
     from rag.service.repositories.shared_stores import Publication, SharedStores
@@ -77,8 +87,8 @@ class Engine(OpenBackends):
         """Identifies the repositories that are opened in the shared stores, instead of their URLs."""
         self.on_missing_files: Callable[[Source], None] = lambda source: None
         """Called with a source whose files or history are wanted, but not on this machine."""
-        self.reads_around = True
-        """Whether a name may be looked up in the git repository around a folder that is asked about."""
+        self.reach = Reach()
+        """What may be looked up in files that are not indexed."""
         self._verified: dict[Path, Generation] = {}
         """The verified states of stores."""
 
@@ -113,7 +123,7 @@ class Engine(OpenBackends):
             refs=self.refs,
         )
         other.shared_name, other.on_missing_files = self.shared_name, self.on_missing_files
-        other.reads_around = self.reads_around
+        other.reach = self.reach
         if settings.memory == self.settings.memory and settings.home == self.settings.home:
             other.__dict__["turns"] = self.turns
             other.__dict__["turn_vectors"] = self.turn_vectors

@@ -38,7 +38,7 @@ from rag.service.tools.overview import overview_markdown, overview_of
 from rag.service.tools.search import check_code_words, check_question
 from rag.service.tools.unread import with_unread
 from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MIN_EXPLORE_TOKENS
-from rag.types import CodeDefinition, Source
+from rag.types import LOCAL, CodeDefinition, Reach, Source
 
 _TOKENS_OF_PLACE = 40
 """As many ranked chunks are considered as the budget has room for, and one for each place that was sent."""
@@ -91,7 +91,7 @@ def explore(
     in_code_words: Sequence[str] = (),
     next_places: str = "ask again with these lines as seen for them",
     on_missing: Callable[[Source], None] = lambda source: None,
-    around: bool = True,
+    reach: Reach = LOCAL,
 ) -> Exploration:
     """Return the places of a repository that a question asks for, in at most `budget_tokens`.
 
@@ -106,7 +106,7 @@ def explore(
             come before those of the question's own words, and after its facts.
         next_places: how to get the places that did not fit, in words.
         on_missing: see `with_history`.
-        around: see `with_unread`.
+        reach: what may be looked up in files that are not indexed.
 
     Raises:
         QuestionEmpty, QuestionTooLong: as `check_question`.
@@ -125,9 +125,7 @@ def explore(
     past: list[Exchange] = []
     for part in parts:
         result = search([repository.searcher], part, past=past, k=depth)
-        result = with_unread(
-            [repository], with_history([repository], result, depth, on_missing), around=around
-        )
+        result = with_unread([repository], with_history([repository], result, depth, on_missing), reach=reach)
         results.append((part, result))
         past = [*past, exchange(part, result)]
     if len(results) == 1 and results[0][1].is_overview:

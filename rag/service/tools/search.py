@@ -12,14 +12,16 @@ from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.search import FURTHER_HITS, RetrievalResult, search_in_turn
 from rag.service.repositories.repository import Repository
 from rag.service.tools.definition_history import with_history
-from rag.service.tools.unread import unread_note, with_unread
+from rag.service.tools.unread import text_note, with_unread
 from rag.settings import MAX_CODE_WORDS
 from rag.types import (
+    LOCAL,
     MAX_HITS,
     MAX_QUESTION_CHARS,
     Confidence,
     Hit,
     PatternMatches,
+    Reach,
     SearchFilter,
     SearchMode,
 )
@@ -115,7 +117,7 @@ Ask = Callable[[Sequence[Repository]], RetrievalResult]
 
 
 def search_repositories(
-    repositories: Sequence[Repository], query: SearchQuery, ask: Ask | None = None, *, around: bool = True
+    repositories: Sequence[Repository], query: SearchQuery, ask: Ask | None = None, *, reach: Reach = LOCAL
 ) -> SearchOutcome:
     """Search repositories; the files are selected before the hits are ranked.
 
@@ -123,7 +125,7 @@ def search_repositories(
         repositories: the repositories, open for search.
         query: what is searched.
         ask: searches for the question, by default in the context of the `earlier` ones.
-        around: see `with_unread`.
+        reach: what may be looked up in files that are not indexed.
 
     Raises:
         QuestionEmpty, QuestionTooLong, SearchInvalid: as `SearchQuery.check`; or the pattern or the filter is
@@ -146,26 +148,27 @@ def search_repositories(
             ignore_case=query.ignore_case,
             k=query.k,
         )
-        if query.mode == "exact" and not found.hits:
-            remarks = (*remarks, *_unread(repositories, query, around))
+        if not found.hits:
+            remarks = (*remarks, *_unread(repositories, query, reach))
         return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
-    result = ask(chosen) if ask else _ask(chosen, query, around)
+    result = ask(chosen) if ask else _ask(chosen, query, reach)
     result = with_phrasings([one.searcher for one in chosen], result, query.in_code_words, k=query.k)
     return SearchOutcome(result.hits, chosen, (*remarks, *result.remarks), retrieval=result)
 
 
-def _unread(repositories: Sequence[Repository], query: SearchQuery, around: bool) -> Iterator[str]:
-    """Yield what is known of a string in what is not indexed."""
+def _unread(repositories: Sequence[Repository], query: SearchQuery, reach: Reach) -> Iterator[str]:
+    """Yield what is known of a string or an expression in what is not indexed."""
+    is_regex = query.mode == "regex"
     for one in repositories:
-        note = unread_note(one, [query.text], ignore_case=query.ignore_case, whole=False, around=around)
+        note = text_note(one, query.text, ignore_case=query.ignore_case, regex=is_regex, reach=reach)
         if note:
             yield f"{one.source.name}: {note}"
 
 
-def _ask(repositories: Sequence[Repository], query: SearchQuery, around: bool) -> RetrievalResult:
+def _ask(repositories: Sequence[Repository], query: SearchQuery, reach: Reach) -> RetrievalResult:
     searchers = [repository.searcher for repository in repositories]
     found = search_in_turn(searchers, query.text, query.earlier, k=query.depth)
-    return with_unread(repositories, with_history(repositories, found, query.depth), around=around)
+    return with_unread(repositories, with_history(repositories, found, query.depth), reach=reach)
 
 
 def within(repositories: Sequence[Repository], only: SearchFilter) -> list[Repository]:

@@ -10,19 +10,30 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import PurePosixPath
+from pathlib import Path
 
 from rag.corpus import skip
-from rag.corpus.unread import MAX_SECONDS, Unread, find_in_files, find_unread
+from rag.corpus.cut import MAX_LINE_CHARS
+from rag.corpus.unread import (
+    MAX_SECONDS,
+    Spans,
+    Unread,
+    find_in_files,
+    find_in_long_lines,
+    find_unread,
+    ignored_by_git,
+)
 from rag.corpus.walk import walk
 from rag.corpus.worktree import work_tree
 from rag.errors import SourceError
+from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.lookup import definitions
 from rag.retrieval.question import last_part
 from rag.retrieval.search import RetrievalResult
+from rag.retrieval.uses import import_name, summary, uses_of_name
 from rag.service.repositories.repository import Repository
-from rag.types import INDEXED, CodeFacts, Confidence
+from rag.types import INDEXED, LOCAL, Confidence, Reach
 from rag.types.question_kinds import CALLERS, LIST, MESSAGE
 
 _NO_CODE = frozenset(
@@ -41,7 +52,7 @@ often than an answer that counts 0.
 
 
 def with_unread(
-    repositories: Sequence[Repository], found: RetrievalResult, *, around: bool = True
+    repositories: Sequence[Repository], found: RetrievalResult, *, reach: Reach = LOCAL
 ) -> RetrievalResult:
     """Add to the facts about a name what is not indexed; before "in 0 places", search it for the name."""
     facts = found.code_facts
@@ -50,56 +61,79 @@ def with_unread(
     here = {item.location for item in facts.items}
     of = [one for one in repositories if one.source.location in here] or list(repositories)
     if facts.kind == CALLERS:
-        notes = [uses_note(one, _name(facts), facts.count, around=around) for one in of]
+        notes = [uses_note(one, facts.subject, facts.count, reach=reach) for one in of]
     else:
-        notes = [_count_note(one, _name(facts) if facts.kind == LIST else "") for one in of]
+        names = ((one, _word(one.store, facts.subject) if facts.kind == LIST else "") for one in of)
+        notes = [_count_note(one, name, reach=reach) for one, name in names]
     note = "; ".join(filter(None, (facts.note, *notes)))
     return replace(found, code_facts=replace(facts, note=note, complete=facts.complete and not any(notes)))
 
 
 def uses_note(
-    repository: Repository, name: str, count: int, *, around: bool, max_seconds: float = MAX_SECONDS
+    repository: Repository, name: str, count: int, *, reach: Reach, max_seconds: float = MAX_SECONDS
 ) -> str:
     """Return what "`name` is used in `count` places" does not cover, "" for nothing; with 0 places, the name
     is searched in all that is not indexed.
     """
+    name = _word(repository.store, name)
     if count:
-        return _count_note(repository, name)
-    note = unread_note(repository, [name], around=around, max_seconds=max_seconds)
+        return _count_note(repository, name, reach=reach)
+    note = unread_note(repository, [name], reach=reach, max_seconds=max_seconds)
     return note or "all files were searched"
 
 
-def text_note(repository: Repository, text: str, *, ignore_case: bool, around: bool) -> str:
-    """Return what "0 matches" of a text does not cover; of an expression (""), what is known at once.
+def calls_note(repository: Repository, name: str, path: str, start: int, *, reach: Reach) -> str:
+    """Return who calls the definition on a line in a sentence, with what that does not cover."""
+    index = repository.store
+    meant = [one for one in index.graph.definitions(name) if (one.path, one.start) == (path, start)]
+    found = uses_of_name(index, name, meant=meant)
+    note = uses_note(repository, name, len(found.found), reach=reach)
+    return "; ".join(filter(None, (summary(found, files=index.file_count), *found.limits, note)))
 
-    For callers of a server (not `around`) only whole words count: else they could guess a secret that is not
-    indexed, one letter after the other.
+
+def text_note(
+    repository: Repository,
+    text: str,
+    *,
+    ignore_case: bool = False,
+    regex: bool = False,
+    reach: Reach,
+    max_seconds: float = MAX_SECONDS,
+) -> str:
+    """Return what "0 matches" of a text or an expression does not cover, "" for nothing.
+
+    For callers of a server only whole words are looked up, and no expressions: else they could guess what is
+    not indexed, one letter after the other.
     """
-    if not text:
-        return _count_note(repository)
+    if regex and not reach.secrets:
+        counts = _count_note(repository, reach=reach)
+        return "; ".join(filter(None, ("not searched for an expression: what is not indexed", counts)))
+    from rag.retrieval.exact import matcher  # late: a question needs no regular expressions of RE2
+
+    whole = not reach.secrets
     note = unread_note(
         repository,
-        [text],
+        matcher(text, regex=True, ignore_case=ignore_case) if regex else [text],
         ignore_case=ignore_case,
-        whole=not around,
-        around=around,
-        max_seconds=WARNING_SECONDS,
+        whole=whole,
+        reach=reach,
+        max_seconds=max_seconds,
     )
-    return note or "all files were searched"
+    return f"{note}; what is not indexed is searched for whole words only" if whole and note else note
 
 
-def _name(facts: CodeFacts) -> str:
-    """Return the name that the facts are about; of a file the one under which it is imported."""
-    return PurePosixPath(facts.subject).stem if "/" in facts.subject else last_part(facts.subject)
+def _word(index: ChunkIndex, name: str) -> str:
+    """Return the word by which code names something; of a file the one under which it is imported."""
+    return import_name(name) if "/" in name or index.chunks_of(name) else last_part(name)
 
 
 def unread_note(
     repository: Repository,
-    names: Sequence[str],
+    names: Sequence[str] | Spans,
     *,
     ignore_case: bool = False,
     whole: bool = True,
-    around: bool = True,
+    reach: Reach = LOCAL,
     max_seconds: float = MAX_SECONDS,
 ) -> str:
     """Return where names are in what is not indexed, and what was not searched; "" if all is indexed."""
@@ -119,7 +153,7 @@ def unread_note(
         skipped=_skipped(repository),
         ignore_case=ignore_case,
         whole=whole,
-        around=around,
+        reach=reach,
         max_seconds=max_seconds,
     )
     return _note(found)
@@ -147,20 +181,35 @@ def _note(found: Unread) -> str:
     return "; ".join(said)
 
 
-def _count_note(repository: Repository, name: str = "") -> str:
-    """Return what a count of places does not cover, "" for nothing: only what is known without a search."""
-    skipped = _skipped(repository)
-    counts = Counter({why: n for why, n in repository.coverage.skipped.items() if why not in _NO_CODE})
-    counts[skip.UNDECODED] += sum(why == skip.BINARY for why in skipped.values())
-    root, parts = repository.checkout.root, []
-    if name and skipped and repository.checkout.has_files:
-        places = find_in_files(root, [name], skipped, max_bytes=_READ_BYTES)
+def _count_note(repository: Repository, name: str = "", *, reach: Reach) -> str:
+    """Return what a count of places does not cover, "" for nothing: what is known without a long search."""
+    skipped, root, parts = _skipped(repository), repository.checkout.root, []
+    ignored = ignored_by_git(root) if repository.checkout.has_files else []
+    files = skipped | {path: skip.GIT_IGNORED for path in ignored if not path.endswith("/")}
+    if name:
+        store = repository.store
+        large = ((path, store.bytes_of(path) or b"") for path in store.large_files(MAX_LINE_CHARS))
+        places = find_in_long_lines(name, large)
+        if files and repository.checkout.has_files:
+            places += find_in_files(root, [name], files, max_bytes=_READ_BYTES, reach=reach)
         parts.append(_note(Unread(places=places)))
-    if +counts:
-        parts.append(f"not searched: {_counts(+counts)}")
-    if not (root / ".git").exists() and any((one / ".git").exists() for one in root.parents):
-        parts.append("" if work_tree(root) in (None, root) else "not searched: what is outside the folder")
-    return "; ".join(filter(None, parts))
+    if counts := +(_skip_counts(repository) + Counter({skip.GIT_IGNORED: len(ignored)})):
+        parts.append(f"not searched: {_counts(counts)}")
+    return "; ".join(filter(None, (*parts, _outside(root))))
+
+
+def _skip_counts(repository: Repository) -> Counter[str]:
+    """Return how many files of code were skipped, by reason."""
+    counts = Counter({why: n for why, n in repository.coverage.skipped.items() if why not in _NO_CODE})
+    counts[skip.UNDECODED] += sum(why == skip.BINARY for why in _skipped(repository).values())
+    return +counts
+
+
+def _outside(root: Path) -> str:
+    """Return that a folder is part of a git repository, "" if it is not."""
+    if (root / ".git").exists() or not any((one / ".git").exists() for one in root.parents):
+        return ""
+    return "" if work_tree(root) in (None, root) else "not searched: what is outside the folder"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -170,7 +219,8 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def is_part(repository: Repository) -> bool:
     """Return whether code of the repository is not indexed, as far as that is known without a search."""
-    return bool(_count_note(repository)) or not repository.checkout.has_files
+    root, has_files = repository.checkout.root, repository.checkout.has_files
+    return bool(_skip_counts(repository) or _outside(root)) or not has_files
 
 
 def missing_note(
@@ -178,7 +228,7 @@ def missing_note(
     confidence: Confidence | None,
     named: Sequence[str] = (),
     *,
-    around: bool,
+    reach: Reach,
 ) -> str:
     """Return where the words that a question misses, and the names in it that nothing indexed defines, are in
     what is not indexed; or that this is not known. "" if they are nowhere.
@@ -190,7 +240,7 @@ def missing_note(
     for one in repositories:
         others = (name for name in map(last_part, named) if not definitions(one.store, name))
         if names := list(dict.fromkeys((*missing, *others)))[:_MAX_NAMES]:
-            note = unread_note(one, names, ignore_case=True, around=around, max_seconds=WARNING_SECONDS)
+            note = unread_note(one, names, ignore_case=True, reach=reach, max_seconds=WARNING_SECONDS)
             said = note.split("; ")
             notes += [note] if note.startswith("not indexed") else [n for n in said if n.startswith(_LIMITED)]
     return "; ".join(notes)

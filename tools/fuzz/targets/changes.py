@@ -15,6 +15,7 @@ from rag.agent.protocol import read_call, read_text
 from rag.code.file_graph import FileGraph
 from rag.code.languages import kind_of, language_of_path
 from rag.code.parsing import SourceText, parsed_texts
+from rag.code.resolve import Above
 from rag.isolated import CPU_S, CPU_S_PER_BYTE
 from rag.review.changed_symbols import ReviewedTree, changed_files, changed_symbols
 from rag.review.impact import Impact
@@ -55,6 +56,10 @@ class TextTree:
     def files(self) -> Mapping[str, tuple[str, Kind]]:
         """Return the language and kind of each file."""
         return self._known
+
+    def above(self) -> Above:
+        """Return what is above the files: nothing."""
+        return Above()
 
     def code_graph(self, path: str) -> FileGraph:
         """Return the graph of a file."""

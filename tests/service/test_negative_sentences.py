@@ -1,0 +1,195 @@
+"""No sentence such as "called in 0 places" or "means something else" is said without proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rag.retrieval.uses import summary, uses_of_name
+from rag.service import Engine
+
+SEAL = "def seal():\n    return 1\n"
+JAVA = "package p.a;\npublic class Pot { public static int seal() { return 1; } }\n"
+USE = "public class Use { int f() { return Pot.seal(); } }\n"
+RUST = {
+    "Cargo.toml": '[package]\nname = "x"\n',
+    "src/lib.rs": "pub mod a;\npub mod b;\n",
+    "src/a.rs": "pub fn seal() -> u8 { 1 }\n",
+}
+TYPESCRIPT = "export function seal() { return 1; }\n"
+UNPROVEN = {
+    "star of what is not here": {
+        "core.py": SEAL,
+        "b.py": "from native import *\n",
+        "c.py": "from b import *\n\nseal()\n",
+    },
+    "package that may collect names": {
+        "pkg/__init__.py": "from ._impl import *\n",
+        "pkg/_impl/__init__.py": "import importlib\n",
+        "pkg/_impl/x.py": SEAL,
+        "c.py": "from pkg import *\n\nseal()\n",
+    },
+    "unknown first part": {"lib/auth.py": SEAL, "c.py": "from project.auth import seal\n\nseal()\n"},
+    "unknown folder": {"lib/auth.py": SEAL, "c.py": "from lib.sub.auth import seal\n\nseal()\n"},
+    "module with an unknown first part": {
+        "lib/auth.py": SEAL,
+        "c.py": "import project.auth as pa\n\npa.seal()\n",
+    },
+    "glob of Rust": {**RUST, "src/b.rs": "use other::prelude::*;\npub fn f() { seal(); }\n"},
+    "package of Java in two folders": {
+        "src/main/java/p/a/Pot.java": JAVA,
+        "src/test/java/p/a/X.java": "package p.a;\npublic class X {}\n",
+        "src/main/java/p/b/Use.java": "package p.b;\nimport p.a.*;\n" + USE,
+    },
+    "static star of Java": {
+        "src/main/java/p/a/Pot.java": JAVA,
+        "src/main/java/p/b/Use.java": "package p.b;\nimport static p.a.Pot.*;\n" + USE.replace("Pot.", ""),
+    },
+    "package of Java in another folder": {
+        "code/Pot.java": JAVA,
+        "more/Use.java": "package p.b;\nimport p.a.*;\n" + USE,
+    },
+    "class of Java in another folder": {
+        "code/Pot.java": JAVA,
+        "more/Use.java": "package p.b;\nimport p.a.Pot;\n" + USE,
+    },
+    "star of Kotlin in another folder": {
+        "x/Pot.kt": "package p.a\nfun seal(): Int = 1\n",
+        "y/Use.kt": "package p.b\nimport p.a.*\nfun f() = seal()\n",
+    },
+    "function of Kotlin in another folder": {
+        "x/Pot.kt": "package p.a\nfun seal(): Int = 1\n",
+        "y/Use.kt": "package p.b\nimport p.a.seal\nfun f() = seal()\n",
+    },
+    "included source of C": {
+        "a.c": "static int seal(void) { return 1; }\n",
+        "b.c": '#include "a.c"\nint f(void) { return seal(); }\n',
+    },
+    "global of scripts": {"a.js": "function seal() { return 1; }\n", "b.js": "seal();\n"},
+    "package of npm that is not found": {
+        "packages/a/src/index.ts": TYPESCRIPT,
+        "b.ts": "import { seal } from '@acme/a';\nseal();\n",
+    },
+    "alias that is not configured": {
+        "src/a.ts": TYPESCRIPT,
+        "b.ts": "import { seal } from '~/a';\nseal();\n",
+    },
+    "dot import of Go": {
+        "go.mod": "module m\n",
+        "a/a.go": "package a\n\nfunc Seal() int { return 1 }\n",
+        "b/b.go": 'package b\n\nimport . "m/a"\n\nfunc F() int { return Seal() }\n',
+    },
+    "module of Go without its go.mod": {
+        "a/a.go": "package a\n\nfunc Seal() int { return 1 }\n",
+        "b/b.go": 'package b\n\nimport "example.com/m/a"\n\nfunc F() int { return a.Seal() }\n',
+    },
+    "use of Elixir": {
+        "lib/my_pot.ex": "defmodule MyPot do\n  def seal(), do: 1\nend\n",
+        "lib/use.ex": "defmodule Use do\n  use MyPot\n  def f(), do: seal()\nend\n",
+    },
+}
+"""Trees with a definition of `seal` and a call of it, which no import clearly leads to."""
+ABOVE = {
+    "package of Python": (
+        "snip",
+        {"snip/auth.py": SEAL, "snip/use.py": "from snip.auth import seal\n\nseal()\n"},
+    ),
+    "package in a package": (
+        "shop/snip",
+        {
+            "shop/__init__.py": "",
+            "shop/snip/__init__.py": "",
+            "shop/snip/auth.py": SEAL,
+            "shop/snip/use.py": "from shop.snip import auth\n\nauth.seal()\n",
+        },
+    ),
+    "folder of a module of Go": (
+        "api",
+        {
+            "go.mod": "module m\n",
+            "api/a/a.go": "package a\n\nfunc Seal() int { return 1 }\n",
+            "api/b/b.go": 'package b\n\nimport "m/api/a"\n\nfunc F() int { return a.Seal() }\n',
+        },
+    ),
+    "sources of a crate": (
+        "src",
+        {
+            "Cargo.toml": '[package]\nname = "my-shop"\n',
+            "src/lib.rs": "pub mod a;\n",
+            "src/a.rs": "pub fn seal() -> u8 { 1 }\n",
+            "src/bin/x.rs": "use my_shop::a::seal;\n\nfn main() { seal(); }\n",
+        },
+    ),
+    "module of a crate": (
+        "src/net",
+        {
+            "Cargo.toml": '[package]\nname = "shop"\n',
+            "src/lib.rs": "pub mod net;\n",
+            "src/net/a.rs": "pub fn seal() -> u8 { 1 }\n",
+            "src/net/b.rs": "use crate::net::a::seal;\n\nfn f() { seal(); }\n",
+        },
+    ),
+    "package of Java": (
+        "src/main/java/p/shop",
+        {
+            "src/main/java/p/shop/a/Pot.java": JAVA.replace("p.a", "p.shop.a"),
+            "src/main/java/p/shop/b/Use.java": "package p.shop.b;\nimport p.shop.a.Pot;\n" + USE,
+        },
+    ),
+    "alias of TypeScript": (
+        "src",
+        {
+            "tsconfig.json": '{"compilerOptions": {"paths": {"@/*": ["./src/*"]}}}',
+            "src/a.ts": TYPESCRIPT,
+            "src/b/b.ts": "import { seal } from '@/a';\nseal();\n",
+        },
+    ),
+    "package of npm": (
+        "src",
+        {
+            "package.json": '{"name": "@acme/shop", "main": "dist/index.js"}',
+            "src/index.ts": TYPESCRIPT,
+            "src/b/b.ts": "import { seal } from '@acme/shop';\nseal();\n",
+        },
+    ),
+}
+"""A folder that is the source, and a tree in which its files import each other by the names above it."""
+
+
+def written(root: Path, files: dict[str, str]) -> Path:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+def said_of(engine: Engine, root: Path, name: str) -> str:
+    store = engine.repository(str(root)).store
+    return summary(uses_of_name(store, name), files=store.file_count)
+
+
+@pytest.mark.parametrize("tree", UNPROVEN)
+def test_a_use_means_something_else_only_if_that_is_known(engine: Engine, tmp_path: Path, tree: str) -> None:
+    said = said_of(engine, written(tmp_path, UNPROVEN[tree]), "Seal" if "Go" in tree else "seal")
+    assert "something else" not in said, said
+    assert "called in 1 place" in said or "1 use of that name could not be attributed" in said, said
+
+
+def test_the_same_name_of_a_library_means_something_else(engine: Engine, tmp_path: Path) -> None:
+    files = {"lib/auth.py": SEAL, "use.py": "from numpy import seal\n\nseal()\n"}
+    said = said_of(engine, written(tmp_path, files), "seal")
+    assert said.endswith("0 places in the 2 indexed files; 1 use of that name means something else"), said
+
+
+@pytest.mark.parametrize("tree", ABOVE)
+def test_the_source_is_known_by_the_names_above_it(engine: Engine, tmp_path: Path, tree: str) -> None:
+    folder, files = ABOVE[tree]
+    said = said_of(engine, written(tmp_path, files) / folder, "Seal" if "Go" in tree else "seal")
+    assert said.endswith("is called in 1 place"), said
+
+
+def test_a_name_is_found_with_the_names_above_the_source(engine: Engine, tmp_path: Path) -> None:
+    folder, files = ABOVE["package of Python"]
+    said = said_of(engine, written(tmp_path, files) / folder, "snip.auth.seal")
+    assert said == "`seal` is called in 1 place"

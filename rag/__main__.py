@@ -1,10 +1,16 @@
-"""The command `rag`, also as `python -m rag`. Ctrl-C during imports exits with 130, without a traceback."""
+"""The command `rag`, also as `python -m rag`. Ctrl-C during imports exits with 130, without a traceback.
+
+SIGTERM and SIGHUP (a terminal that is closed) end it as an error would, so that what it has started ends too.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 from typing import NoReturn
+
+_STOPPING_S = 10
+"""How long the command may take to end after a signal; then the system ends it."""
 
 
 def main() -> None:
@@ -13,16 +19,21 @@ def main() -> None:
     if is_ours:
         signal.signal(signal.SIGINT, _end)
     # No other import may come before: the current folder may contain modules of any name.
-    from rag.processes import drop_current_folder
+    from rag.processes import STOPPED, drop_current_folder, exit_at_once
 
     drop_current_folder()
     from rag.cli import main as run
 
     if is_ours:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, handler in ((signal.SIGTERM, _stop), (signal.SIGHUP, _hang_up)):
+        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores it
+            signal.signal(number, handler)
     try:
         run()
     except SystemExit as exited:
+        if exited.code == STOPPED:
+            exit_at_once(STOPPED)
         if exited.code is None or isinstance(exited.code, int):
             _leave(exited.code or 0)
         raise
@@ -48,6 +59,16 @@ def _leave(code: int) -> None:
     except (OSError, ValueError):
         return
     os._exit(code)
+
+
+def _stop(number: int, _: object) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)
+    signal.alarm(_STOPPING_S)
+    raise SystemExit(128 + number)
+
+
+def _hang_up(*_: object) -> None:
+    signal.raise_signal(signal.SIGTERM)  # a server and a worker handle it in their own way
 
 
 def _end(*_: object) -> NoReturn:

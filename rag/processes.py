@@ -19,13 +19,14 @@ import re
 import resource
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from rag.errors import SettingsError
 from rag.quoting import visible
@@ -35,6 +36,9 @@ Process = subprocess.Popen
 PIPE = subprocess.PIPE
 NO_INPUT = subprocess.DEVNULL
 TimeoutExpired = subprocess.TimeoutExpired
+
+STOPPED = 128 + signal.SIGTERM
+"""The exit code of a command that SIGTERM has stopped."""
 
 NEUTRAL_FOLDER = "/"
 """The working folder of a child: it always exists, and only the system's administrator can write to it."""
@@ -287,6 +291,14 @@ def is_current_folder(entry: str) -> bool:
         return os.path.realpath(entry) == os.path.realpath(Path.cwd())
     except OSError:  # it is gone
         return False
+
+
+def exit_at_once(code: int) -> NoReturn:
+    """End this process without waiting for its threads; `STOPPED` ends it as SIGTERM does by default."""
+    if code == STOPPED:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+    os._exit(code)
 
 
 _dropped: list[str] = []

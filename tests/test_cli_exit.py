@@ -1,12 +1,14 @@
 """How the command ends: output, exit codes and stores are complete without dismantling the interpreter."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from command import rag_process
+from command import command, rag_process
 
 SAMPLE = Path(__file__).parent.parent / "data" / "sample_repo"
 IN_PROCESS = (
@@ -59,3 +61,38 @@ def test_output_that_cannot_be_written_is_an_error(home: dict[str, str]) -> None
     with Path("/dev/full").open("wb") as full:
         ended = python(["--version"], env=home, stdout=full, stderr=subprocess.PIPE)
     assert ended.returncode != 0
+
+
+ENDLESS = """#!/bin/sh
+exec 3>'{held}'
+sleep 60 &
+echo begun >&3
+sleep 60
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_answers_ends_with_all_that_it_has_started(
+    home: dict[str, str], tmp_path: Path, number: signal.Signals
+) -> None:
+    held, model = tmp_path / "held", tmp_path / "model.sh"
+    os.mkfifo(held)
+    model.write_text(ENDLESS.format(held=held))
+    model.chmod(0o755)
+    words = command("ask", SAMPLE, "How are sessions signed?", "--model", f"cmd:{model}")
+    asking = subprocess.Popen(words, env=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with held.open() as open_while_it_runs:
+        assert open_while_it_runs.readline() == "begun\n"
+        asking.send_signal(number)
+        began = time.monotonic()
+        assert open_while_it_runs.read() == "" and time.monotonic() - began < 30
+    _, errors = asking.communicate(timeout=30)
+    assert asking.returncode == -signal.SIGTERM
+    assert b"Traceback" not in errors
+
+
+def test_nohup_is_obeyed(home: dict[str, str]) -> None:
+    before = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    before += "; import atexit; atexit.register(lambda: signal.raise_signal(signal.SIGHUP))"
+    ended = python(["--version"], before, env=home, capture_output=True)
+    assert ended.returncode == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
@@ -13,6 +12,7 @@ import typer
 from rag.cli.offered import Served, ServedRepositories, report_renamed
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import INTERRUPTED, refuse_json, say
+from rag.processes import exit_at_once
 from rag.settings import ToolSet
 
 if TYPE_CHECKING:
@@ -59,6 +59,10 @@ def mcp(
                 server.run()
         except KeyboardInterrupt:
             code = INTERRUPTED
+        except SystemExit as stopped:  # a signal
+            code = int(stopped.code or 0)
         if not server.close():
-            os._exit(code)  # without waiting for a thread that indexes: an index is replaced when it is whole
+            exit_at_once(
+                code
+            )  # without waiting for a thread that indexes: an index is replaced when it is whole
         raise typer.Exit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -125,6 +126,8 @@ def serve(
     running.run()
     if not running.started:
         raise ConfigError(f"cannot listen on {wanted.host}:{wanted.port}; is the port in use? Try --port")
+    if running.stopped_by is not None:
+        signal.raise_signal(running.stopped_by)
 
 
 with_parameters(serve, server_parameters())

@@ -42,6 +42,8 @@ _VALUE = (
     r"""(?:\\+"((?:[^"\\\n]|\\[^"\n])+)|\\+'((?:[^'\\\n]|\\[^'\n])+)|"((?:[^"\\\n]|\\.)+)|'((?:[^'\\\n]|\\.)+)"""
     r"""|`([^`\n]+)|((?:[^\s"'`\\]|\\[^\s"'`])+))"""
 )
+_PREFIXED = r"\b((?:gh[oprsu]_|github_pat_|glpat-|xox[a-z]-|sk-(?:proj|ant|or|svcacct)-|AIza)[\w-]{12,})"
+"""Tokens by how they begin, also cut or longer ones that no rule knows."""
 _WRITTEN = (
     ("private key", rf"(?s)-----BEGIN {_KEY_BLOCK}.*?(?:-----END {_KEY_BLOCK}|\z)"),
     ("password in an address", r"""://[^\s:/@"'<>]*:(\d+|\d*[^\s/\d@"'<>`][^\s"'<>`]*)@"""),
@@ -71,6 +73,8 @@ _PLAIN_VALUE = re.compile(
 )
 _WHOLE_BLOCK_RULES = frozenset({"private-key", "putty-private-key"})
 """Rules whose value is a whole block: only their allow-lists apply."""
+_FORMLESS_RULES = frozenset({"generic-api-key"})
+"""Rules for any value after some word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +133,23 @@ class _Rule:
 
     def find(self, content: bytes, path: str, allowed: Sequence[_Allowed]) -> Iterator[tuple[int, int]]:
         """Yield where the secrets of this rule begin and end."""
-        if self.path is not None and not self.path.search(path):
-            return
-        for match in self.expression.finditer(content):
+        for match in self._matches(content, path):
             value, start = self._value(match)
             line = _line_around(content, match.start(), match.end())
             if self._is_real(value) and _ALLOWED_ON_LINE not in line:
                 lists = (*self.allowed, *allowed)
                 if not any(known.holds(path, value, match.group(0), line) for known in lists):
                     yield start, start + len(value)
+
+    def find_forms(self, content: bytes) -> Iterator[tuple[int, int]]:
+        """Yield where something has the form of this rule's secrets, examples and placeholders included."""
+        for match in self._matches(content, ""):
+            value, start = self._value(match)
+            yield start, start + len(value)
+
+    def _matches(self, content: bytes, path: str) -> Iterator[re.Match[bytes]]:
+        if self.path is None or self.path.search(path):
+            yield from self.expression.finditer(content)
 
     def _value(self, match: re.Match[bytes]) -> tuple[bytes, int]:
         """Return the secret within a match and its offset: a group of the rule, else the whole match."""
@@ -170,8 +182,18 @@ class _Rules:
 
     def find(self, content: bytes, path: str) -> Iterator[tuple[_Rule, Iterator[tuple[int, int]]]]:
         """Yield each rule that may find a secret, with what it finds, in the order of the rules."""
-        for number in sorted(self._keywords.Match(content) or ()):
-            yield self.rules[number], self.rules[number].find(content, path, self._allowed)
+        for rule in self._candidates(content):
+            yield rule, rule.find(content, path, self._allowed)
+
+    def find_in_text(self, content: bytes) -> Iterator[tuple[int, int, str]]:
+        """Yield where secrets begin and end in a text, and their kinds. What has the form of one is one."""
+        for rule in self._candidates(content):
+            has_form = rule.entry["id"] not in _FORMLESS_RULES
+            spans = rule.find_forms(content) if has_form else rule.find(content, "", self._allowed)
+            yield from ((*span, rule.name) for span in spans)
+
+    def _candidates(self, content: bytes) -> Iterator[_Rule]:
+        yield from (self.rules[number] for number in sorted(self._keywords.Match(content) or ()))
 
 
 def find_secret(text: str, path: str = "") -> str | None:
@@ -199,7 +221,8 @@ def without_secrets(text: str) -> str:
     Stricter than `find_secret`: a word less is a small loss for a text, but a file would not be indexed.
     """
     content = text.encode("utf-8", "replace")
-    found = [(*span, rule.name) for rule, spans in _rules().find(content, "") for span in spans]
+    found = [(*match.span(1), "token") for match in _compiled(_PREFIXED).finditer(content)]
+    found += _rules().find_in_text(content)
     found += [
         (*match.span(match.lastindex or 0), kind)
         for kind, expression in _written()

@@ -28,7 +28,7 @@ from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.resources import user_path
 from rag.serve.access.keys import KeyRecords
-from rag.serve.settings import ENVIRONMENT, NOT_SETTINGS, ServerSettings
+from rag.serve.settings import ENVIRONMENT, NOT_SETTINGS, ServerSettings, check_numbers
 from rag.service import Engine, locate
 from rag.service.repositories.named_sources import with_safe_names
 from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings, read_groups
@@ -76,7 +76,7 @@ def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, A
     calls from its own origin.
 
     Raises:
-        SettingsError: as `read_config`.
+        SettingsError: as `read_config` and `check_numbers`.
     """
     given = {} if config is None else read_config(config)
     given |= {name: value for name, value in flags.items() if value is not None and value != ()}
@@ -88,7 +88,9 @@ def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, A
         given.setdefault("drain_s", _SHARED_DRAIN_S)
     if given.get("deepwiki"):
         given = {**_DEEPWIKI, **given}
-    return ServerSettings(**{**given, "engine": engine})
+    settings = ServerSettings(**{**given, "engine": engine})
+    check_numbers(settings)
+    return settings
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def diagnose_server(
 
 def check_port(settings: ServerSettings) -> None:
     """Refuse a port that cannot be listened on. Raises ConfigError."""
-    if settings.port and (found := _port(settings)).state == "bad":
+    if (found := _port(settings)).state == "bad":
         raise ConfigError(f"cannot listen: {found.detail}; choose another with {found.fix}")
 
 
@@ -192,8 +192,9 @@ def _port(settings: ServerSettings) -> Finding:
         with socket.socket(family, socket.SOCK_STREAM) as listening:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((host, port))
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
+    except (OSError, ValueError) as error:  # ValueError: no host can be called so
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
             return Finding("port", "bad", f"{host}:{port} is in use by another program", "--port NUMBER")
-        return Finding("port", "bad", f"{host}:{port}: {error.strerror or error}", "--host, --port")
+        why = getattr(error, "strerror", None) or error
+        return Finding("port", "bad", f"{host}:{port}: {why}", "--host, --port")
     return Finding("port", "ok", f"{host}:{port} is free")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 import uvicorn
@@ -29,10 +33,23 @@ class Server(uvicorn.Server):
         self._service = service
         self._running: asyncio.AbstractEventLoop | None = None
         self._draining = False
+        self.stopped_by: int | None = None
 
     async def _serve(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         self._running = asyncio.get_running_loop()
         await super()._serve(sockets)  # type: ignore[arg-type]
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle the signals that stop a server; the caller obeys `stopped_by` when the loop has ended."""
+        handlers = {}
+        if threading.current_thread() is threading.main_thread():
+            handlers = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Handle a signal: shut down, gracefully the first time. A second signal ends the draining."""
@@ -42,6 +59,7 @@ class Server(uvicorn.Server):
             loop.call_soon_threadsafe(self._service.drain)
             loop.call_soon_threadsafe(loop.call_later, drain_s, self.handle_exit, sig, frame)
             return
+        self.stopped_by = sig
         self.stop()
         super().handle_exit(sig, frame)
 

@@ -144,6 +144,15 @@ class ServerSettings:
         return is_loopback(self.host)
 
 
+def check_numbers(settings: ServerSettings) -> None:
+    """Refuse a port that does not exist, and a negative number of questions. Raises SettingsError."""
+    if not 0 <= settings.port <= _MAX_PORT or settings.concurrent < 0:
+        raise SettingsError(
+            f"port must be from 0 to {_MAX_PORT}, and concurrent not negative; they are {settings.port} and "
+            f"{settings.concurrent}"
+        )
+
+
 def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
     """Validate the settings: refuse serving strangers, and invalid names.
 
@@ -157,11 +166,7 @@ def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
         )
     for name, _ in settings.repositories:
         check_name(name)
-    if not 0 <= settings.port <= _MAX_PORT or settings.concurrent < 0:
-        raise SettingsError(
-            f"port must be from 0 to {_MAX_PORT}, and concurrent not negative; they are {settings.port} and "
-            f"{settings.concurrent}"
-        )
+    check_numbers(settings)
     for host in (*settings.allow_urls, *settings.public_hosts):
         if not _HOST.fullmatch(host):
             raise SettingsError(f"{host!r} is not a host; write it as example.org or example.org:8443")

@@ -523,13 +523,13 @@ def test_a_count_of_tokens_that_is_none_is_not_believed() -> None:
 
 def test_the_clients_of_a_process_load_the_trusted_certificates_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[ssl.SSLContext] = []
-    load = bounds._httpx.create_ssl_context
+    load = bounds.httpx.create_ssl_context
 
     def counted() -> ssl.SSLContext:
         loaded.append(load())
         return loaded[-1]
 
-    monkeypatch.setattr(bounds._httpx, "create_ssl_context", counted)
+    monkeypatch.setattr(bounds.httpx, "create_ssl_context", counted)
     bounds._trusted_certificates.cache_clear()
     for _ in range(2):
         bounds.http_client("https://host/v1").close()

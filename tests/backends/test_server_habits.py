@@ -267,6 +267,28 @@ def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -
         said(writer("https://model.example/v1"), "stream")
 
 
+@pytest.mark.parametrize("variable", ["ALL_PROXY", "https_proxy"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "http://[",
+        "http://a:b:c",
+        "http://127.0.0.1:99999",
+        "[::1",
+        "http://",
+        "http://a\x01b",
+        "http://me:secret@[",
+    ],
+)
+def test_an_unreadable_address_of_a_proxy_is_named(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ProviderError, match=rf"the proxy .*\({variable}\): ") as caught:
+        said(writer("https://model.example/v1"), "stream")
+    assert "secret" not in str(caught.value)
+
+
 def test_a_missing_file_of_certificates_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
     bounds._trusted_certificates.cache_clear()

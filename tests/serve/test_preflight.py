@@ -59,6 +59,24 @@ def test_a_port_that_is_taken_is_named(look):
     assert (found["state"], found["detail"]) == ("bad", f"127.0.0.1:{port} is in use by another program")
 
 
+@pytest.mark.parametrize("port", ["-1", "65536", "99999", "99999999999999999999999"])
+def test_a_port_that_does_not_exist_is_refused(port):
+    assert "port must be from 0 to 65535" in rag("serve", "--port", port).err
+    (settings,) = (
+        one
+        for one in rag("doctor", "--quick", "--json", "--server", "--port", port).json
+        if one["name"] == "server settings"
+    )
+    assert settings["state"] == "bad" and "port must be from 0 to 65535" in settings["detail"]
+
+
+@pytest.mark.parametrize("host", ["a" * 70, "::zz", "1.2.3.4.5"])
+@pytest.mark.parametrize("port", ["0", "1"])
+def test_a_host_that_cannot_be_listened_on_is_refused(host, port):
+    done = rag("serve", "--host", host, "--port", port)
+    assert done.code == 2 and "cannot listen" in done.err
+
+
 def test_listening_to_strangers_without_a_key_is_named(look, tmp_path):
     found = look("--host", "0.0.0.0")["served to"]
     assert (found["state"], found["fix"]) == ("bad", "rag keys add NAME")

@@ -226,6 +226,18 @@ def test_likely_secrets_are_removed(shop, tmp_path):
     assert token not in rag("turns", "export", "--all").out
 
 
+def test_thoughts_and_examples_of_tokens_are_removed(shop, tmp_path):
+    place = recordings("claude-code", shop, tmp_path)
+    token = "ghp_" + "abcd1234" * 4 + "abcd"
+    text = f"<think>It must use {token}, I guess.</think>It is in `{token}`."
+    grown(place, request("u-91", f"Where is {token}?"), reply(text))
+    imported("claude-code", place, shop)
+    last = turns("claude-code")[-1]
+    assert last["answer"] == "It is in `[removed: github pat]`."
+    exported = rag("turns", "export", "--all").out
+    assert token not in exported and "I guess" not in exported
+
+
 KEY = "-----BEGIN RSA PRIVATE KEY-----", "MIIEowIBAAKCAQ", "-----END RSA PRIVATE KEY-----"
 SECRETS = {
     "\n".join(KEY): ("MIIEow", "private key"),

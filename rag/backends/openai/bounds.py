@@ -19,21 +19,16 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import openai
 
-from rag.backends.openai.proxies import proxy_of
+from rag.backends.openai.proxies import httpx, proxy_of
 from rag.errors import ProviderBroke, ProviderError, ProviderRejected, ProviderUnreachable
 
 if TYPE_CHECKING:
     import asyncio
-
-_client_class = next(kind for kind in openai.DefaultHttpxClient.__mro__ if kind.__name__ == "Client")
-_httpx: Any = import_module(_client_class.__module__.partition(".")[0])
-"""httpx or httpx2, whichever this version of the openai package uses."""
 
 MAX_LINE_BYTES = 1_000_000
 _MAX_ERROR_BYTES = 256_000
@@ -266,7 +261,7 @@ def _options(url: str) -> dict[str, Any]:
     return {
         "follow_redirects": False,
         "headers": {"Accept-Encoding": "identity"},
-        "limits": _httpx.Limits(max_keepalive_connections=0),
+        "limits": httpx.Limits(max_keepalive_connections=0),
         "trust_env": False,
         "proxy": proxy.url if proxy else None,
         "verify": _certificates(url) if encrypts else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
@@ -289,7 +284,7 @@ def _certificates(url: str) -> Any:
 @cache
 def _trusted_certificates() -> Any:
     """Return the SSL context of all clients: loading the trusted certificates takes 25 ms."""
-    return _httpx.create_ssl_context()
+    return httpx.create_ssl_context()
 
 
 def _watch_connection(request: Any) -> None:
@@ -391,7 +386,7 @@ class _Meter:
             raise bounds.too_large("a line", MAX_LINE_BYTES)
 
 
-class _BoundedStream(_httpx.SyncByteStream):  # type: ignore[misc]
+class _BoundedStream(httpx.SyncByteStream):  # type: ignore[misc]
     """The body of a response, measured as it is read."""
 
     def __init__(self, stream: Any, meter: _Meter) -> None:
@@ -408,7 +403,7 @@ class _BoundedStream(_httpx.SyncByteStream):  # type: ignore[misc]
         self._stream.close()
 
 
-class _AsyncBoundedStream(_httpx.AsyncByteStream):  # type: ignore[misc]
+class _AsyncBoundedStream(httpx.AsyncByteStream):  # type: ignore[misc]
     """A `_BoundedStream` for an event loop."""
 
     def __init__(self, stream: Any, meter: _Meter) -> None:

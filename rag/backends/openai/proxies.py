@@ -5,12 +5,21 @@ from __future__ import annotations
 import ipaddress
 import os
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+import openai
+
 from rag.errors import ProviderUnreachable
 
+_client_class = next(kind for kind in openai.DefaultHttpxClient.__mro__ if kind.__name__ == "Client")
+httpx: Any = import_module(_client_class.__module__.partition(".")[0])
+"""httpx or httpx2, whichever this version of the openai package uses."""
+
+_MAX_PORT = 65_535
 _SCHEMES = "http", "https", "socks5", "socks5h"
 
 
@@ -23,8 +32,18 @@ class Proxy:
 
     def __str__(self) -> str:
         """Return its host and where it is set, for messages; never its password."""
-        shown = urlsplit(self.url).netloc.rpartition("@")[2] or "without an address"
+        shown = self.url.partition("://")[2].rpartition("@")[2].partition("/")[0] or "without an address"
         return f"the proxy {shown}{f' ({self.variable})' if self.variable else ''}"
+
+    def scheme(self) -> str:
+        """Return its protocol. Raises ValueError if the address cannot be read."""
+        try:
+            parts = httpx.URL(self.url)
+        except httpx.InvalidURL as error:
+            raise ValueError(str(error)) from error
+        if not parts.host or not 0 < (parts.port or 1) <= _MAX_PORT:
+            raise ValueError("it has no host, or an impossible port")
+        return str(parts.scheme)
 
 
 def proxy_of(url: str) -> Proxy | None:
@@ -43,7 +62,10 @@ def proxy_of(url: str) -> Proxy | None:
         return None
     named = next((name for name, set_to in os.environ.items() if _is_variable(name) and set_to == value), "")
     proxy = Proxy(value if "://" in value else f"http://{value}", named)
-    scheme = urlsplit(proxy.url).scheme
+    try:
+        scheme = proxy.scheme()
+    except ValueError as error:
+        raise _unusable(proxy, host, f"its address cannot be read ({error}); correct it") from error
     if scheme not in _SCHEMES:
         raise _unusable(proxy, host, f"the protocol {scheme!r} is unknown; use one of {', '.join(_SCHEMES)}")
     if scheme.startswith("socks") and find_spec("socksio") is None:

@@ -267,6 +267,12 @@ class Thoughts:
         return False if is_whole else None
 
 
+def without_thoughts(text: str) -> str:
+    """Return a whole answer of any model without its thoughts."""
+    thoughts = Thoughts("")
+    return (thoughts.feed(text) + thoughts.close()).strip()
+
+
 def _open_quote(line: str) -> str:
     """Return what would close the quotation that is open at the end of a line; "" if none is."""
     quote = ""

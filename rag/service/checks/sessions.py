@@ -1,9 +1,9 @@
 """Import of the sessions of coding agents as conversations.
 
 Each request of the user becomes a turn, with the last text of the agent as its answer, and what it read and
-edited as its citations; what sub-agents did counts for the request that they served. Likely secrets are
-removed. What was imported of a session is recorded, so that it is imported once, also if it has grown; what
-was deleted since stays deleted.
+edited as its citations; what sub-agents did counts for the request that they served. Likely secrets and
+thoughts are removed. What was imported of a session is recorded, so that it is imported once, also if it has
+grown; what was deleted since stays deleted.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rag.answer.wording import without_references
+from rag.backends.openai.reasoning import without_thoughts
 from rag.backends.sessions import READERS
 from rag.corpus.secrets import without_secrets
 from rag.errors import ConfigError, SourceError
@@ -241,7 +242,8 @@ class _Import:
     def _turn(self, session: RecordedSession, exchange: _Exchange, n: int) -> DialogTurn:
         agent, request = self._reader.agent, exchange.request
         question = _bounded(request.text, _MAX_QUESTION_CHARS)
-        answer = without_references(_bounded("\n\n".join(exchange.texts), _MAX_ANSWER_CHARS))
+        said = "\n\n".join(filter(None, map(without_thoughts, exchange.texts)))
+        answer = without_references(_bounded(said, _MAX_ANSWER_CHARS))
         key = f"{agent}\0{request.id}" if request.id else f"{agent}\0{session.id}\0{n}"
         return DialogTurn(
             id=self._id(key),
@@ -268,7 +270,7 @@ class _Import:
             check_place(path)
         except ValueError:
             return ""
-        return "" if path.startswith(("/", "..")) else path
+        return "" if path.startswith(("/", "..")) or without_secrets(path) != path else path
 
     # ------------------------------------------------------------ turns to the store
 

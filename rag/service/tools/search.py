@@ -12,7 +12,7 @@ from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.search import FURTHER_HITS, RetrievalResult, search_in_turn
 from rag.service.repositories.repository import Repository
 from rag.service.tools.definition_history import with_history
-from rag.service.tools.unread import unread_note, with_unread
+from rag.service.tools.unread import pending_notes, unread_note, with_unread
 from rag.settings import MAX_CODE_WORDS
 from rag.types import (
     MAX_HITS,
@@ -146,18 +146,20 @@ def search_repositories(
             ignore_case=query.ignore_case,
             k=query.k,
         )
-        if query.mode == "exact" and not found.hits:
-            remarks = (*remarks, *_unread(repositories, query, around))
+        if query.mode == "exact":
+            more = pending_notes(chosen, [query.text]) if found.hits else _unread(repositories, query, around)
+            remarks = (*remarks, *more)
         return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
     result = ask(chosen) if ask else _ask(chosen, query, around)
     result = with_phrasings([one.searcher for one in chosen], result, query.in_code_words, k=query.k)
-    return SearchOutcome(result.hits, chosen, (*remarks, *result.remarks), retrieval=result)
+    remarks = (*remarks, *result.remarks, *pending_notes(chosen, result.sought.question.names))
+    return SearchOutcome(result.hits, chosen, remarks, retrieval=result)
 
 
 def _unread(repositories: Sequence[Repository], query: SearchQuery, around: bool) -> Iterator[str]:
-    """Yield what is known of a string in what is not indexed."""
+    """Yield what is known of a string in what is not indexed; for callers of a server, of a whole word."""
     for one in repositories:
-        note = unread_note(one, [query.text], ignore_case=query.ignore_case, whole=False, around=around)
+        note = unread_note(one, [query.text], ignore_case=query.ignore_case, whole=not around, around=around)
         if note:
             yield f"{one.source.name}: {note}"
 

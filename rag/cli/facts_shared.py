@@ -10,7 +10,7 @@ import typer
 
 from rag.cli import completion
 from rag.cli.selectors import named
-from rag.cli.terminal import opened_engine, result, say
+from rag.cli.terminal import agrees, opened_engine, result, say
 from rag.quoting import counted, visible
 
 Repository = Annotated[
@@ -67,7 +67,9 @@ def _exchange(repo: str | None, remote: str, *, push: bool, conversations: Seque
 
     with opened_engine() as engine:
         shared = [named(engine, one) for one in conversations]
-        done = exchange_facts(engine, locate(repo), remote=remote, push=push, conversations=shared)
+        done = exchange_facts(
+            engine, locate(repo), remote=remote, push=push, conversations=shared, unrelated=agrees()
+        )
         here = _counts(done.received, done.conversations_received)
         text = f"here: {here}; {counted(done.deleted_here, 'fact')} deleted"
         if push:

@@ -29,6 +29,8 @@ _ENTRY = re.compile(r"100644 blob (?P<blob>[0-9a-f]+) +(?P<size>\d{1,15})\t(?P<p
 _OVERTAKEN = re.compile(
     r"stale info|fetch first|non-fast-forward|cannot lock ref|failed to update ref|incorrect old value"
 )
+_CANNOT_SAY = re.compile(r"wait-for-done|protocol v2")
+"""How git says that a server does not know which commits it shares."""
 _OTHER_FORMAT = re.compile(r"mismatched algorithms|object[ -]format", re.IGNORECASE)
 
 
@@ -83,6 +85,29 @@ class SharedRef:
         blobs = {path: self.blobs[path] for path in paths}
         contents = read_blobs(self.place, {*blobs.values()} - {""})
         return {path: contents.get(blob) for path, blob in blobs.items()}
+
+    def shares_history(self, folder: Path) -> bool:
+        """Whether the repository has a commit of a folder's current branch; True if it cannot say."""
+        with tempfile.TemporaryDirectory(prefix="rag-shared-") as temporary:
+            place = Path(temporary)
+            _init(place, run_git(["rev-parse", "--show-object-format"], cwd=folder).decode().strip())
+            files = run_git(
+                ["rev-parse", "--git-path", "objects", "--git-path", "shallow", "--verify", "HEAD"],
+                cwd=folder,
+                ok_codes=(0, 128),
+            )
+            found = files.decode("utf-8", "surrogateescape").splitlines()
+            if len(found) != 3:
+                return False  # nothing is committed here
+            objects, shallow, head = folder / found[0], folder / found[1], found[2]
+            (place / "objects/info/alternates").write_bytes(bytes(objects.resolve()) + b"\n")
+            if shallow.exists():
+                shutil.copy(shallow, place / "shallow")
+            try:
+                ask = ["fetch", "--negotiate-only", f"--negotiation-tip={head}"]
+                return bool(self.server.call(ask, place))
+            except GitError as failure:
+                return _CANNOT_SAY.search(failure.output) is not None
 
     def _fetched(self) -> bool:
         """Fetch the ref; return False if the repository has none."""

@@ -118,20 +118,25 @@ def find_unread(
 
 def find_in_files(
     root: Path, names: Sequence[str], paths: Mapping[str, str], *, max_bytes: int, reach: Reach
-) -> list[UnreadPlace]:
-    """Look up names in some files of a folder, given with their reasons; [] if they are larger together."""
-    sizes = 0
-    for path in paths:
-        try:
-            sizes += os.lstat(f"{root}/{path}").st_size
-        except OSError:
-            continue  # it is gone
-    if sizes > max_bytes:
-        return []
+) -> Unread:
+    """Look up names in some files of a folder, given with their reasons, for at most a second."""
     search = _Search(root, _Words(names), paths, (), time.monotonic() + MAX_SECONDS, reach)
-    for path, reason in sorted(paths.items()):
-        search.file(path, reason)
-    return search.found.places
+    search.bytes_left = max_bytes
+    try:
+        for path, reason in sorted(paths.items()):
+            search.file(path, reason)
+    except _Ended as limit:
+        search.found.limit = str(limit)
+    return search.found
+
+
+def bytes_of_files(root: Path, paths: Iterable[str]) -> int:
+    """Return the size of the files of a folder that are there, in all."""
+    total = 0
+    for path in paths:
+        with suppress(OSError):  # it is gone
+            total += os.lstat(f"{root}/{path}").st_size
+    return total
 
 
 def find_in_long_lines(name: str, texts: Iterable[tuple[str, bytes]]) -> list[UnreadPlace]:
@@ -262,7 +267,7 @@ class _Search:
     ) -> None:
         self.root, self.words, self.reasons, self.indexed = root, words, reasons, indexed
         self.reach, self.found = reach, Unread()
-        self._until, self._bytes = until, MAX_BYTES
+        self._until, self.bytes_left = until, MAX_BYTES
         self._seen: set[str] = set()
         self._vendored: list[str] = []
         self._folders = tuple(
@@ -313,14 +318,14 @@ class _Search:
             size = os.lstat(f"{base or self.root}/{path}").st_size
         except OSError:
             return  # it is gone
-        if size > self._bytes or (size > _MAX_EXAMINED_BYTES and not self.reach.secrets):
+        if size > self.bytes_left or (size > _MAX_EXAMINED_BYTES and not self.reach.secrets):
             self.found.left_out[skip.BEYOND] += 1
             return
         content = file_bytes(base or self.root, path)
         if content is None:
             self.found.left_out[reason] += 1
             return
-        self._bytes -= len(content)
+        self.bytes_left -= len(content)
         self._content(path if base is None else os.path.relpath(f"{base}/{path}", self.root), content, reason)
 
     def _is_withheld(self, path: str, reason: str, content: bytes = b"") -> bool:
@@ -421,10 +426,10 @@ class _Search:
         group, group_size = dict[str, str](), 0
         for path, blob in kept.items():
             size = sizes.get(blob)
-            if size is None or size > self._bytes or skip.reason_by_name(path) == skip.BINARY:
+            if size is None or size > self.bytes_left or skip.reason_by_name(path) == skip.BINARY:
                 self.found.left_out[skip.NOT_FETCHED if size is None else skip.NOT_CHECKED_OUT] += 1
                 continue
-            self._bytes -= size
+            self.bytes_left -= size
             group[path], group_size = blob, group_size + size
             if group_size > _BLOBS_AT_ONCE:
                 self._group(top, inner, group)

@@ -21,6 +21,7 @@ from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Source
 
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 WORDS = "Where is the zebra crossing painted?"
 
 
@@ -192,6 +193,79 @@ def test_a_branch_that_moves_is_followed(serve, root):
     paths, (coverage,) = searched(running, "work@main")
     assert path in paths
     assert coverage["commit"] == git(root, "rev-parse", "HEAD").strip()
+
+
+@pytest.fixture
+def jobs_never_end(monkeypatch):
+    """The indexing processes of a busy machine do not get to work."""
+
+    async def waits(self, *task):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(ChildIndexers, "index", waits)
+
+
+@pytest.mark.usefixtures("jobs_never_end")
+def test_a_server_that_just_started_knows_what_changed_while_it_did_not_run(tmp_path, root):
+    Engine(Settings(home=tmp_path / "rag-home")).repository(str(root))
+    (root / "mod0.py").rename(root / "renamed.py")
+    (root / "mod1.py").write_text("def another_name():\n    return 1\n")
+    (root / "mod2.py").unlink()
+    path = paint(root)
+    with serving(tmp_path, repositories=(("work", Source(str(root))),)) as running:
+        paths, (coverage,) = searched(running.ready())
+        assert path in paths
+        assert coverage["not_indexed_count"] == 0
+        assert running.get("/api/repositories/work").json["job"]["running"]
+        asked = {"question": "def function_", "mode": "exact", "repositories": ["work"]}
+        found = {hit["path"] for hit in running.post("/api/search", asked).json["hits"]}
+        assert found == {"renamed.py", "mod3.py", "mod4.py"}
+
+
+@pytest.mark.usefixtures("jobs_never_end")
+def test_no_question_waits_for_a_rebuild(tmp_path, root, monkeypatch):
+    Engine(Settings(home=tmp_path / "rag-home")).repository(str(root))
+    with serving(tmp_path, repositories=(("work", Source(str(root))),)) as running:
+        running.ready().post("/api/repositories/work/index/cancel")
+        assert running.post("/api/repositories/work/index", {"rebuild": True}).status == 202
+        path = paint(root)
+        monkeypatch.setattr(Engine, "repository", None)  # an update here would have to wait
+        (coverage,) = searched(running)[1]
+        assert coverage["not_indexed"] == [path]
+
+
+@pytest.mark.usefixtures("jobs_never_end")
+def test_many_changed_files_are_searched_as_text(tmp_path, root):
+    """As long as they are not indexed, each interface says where the names in a question are in them."""
+    (root / "uses.py").write_text("from mod3 import function_3\n\nfunction_3()\n")
+    Engine(Settings(home=tmp_path / "rag-home")).repository(str(root))
+    with serving(tmp_path, repositories=(("work", Source(str(root))),)) as running:
+        running.ready()
+        for number in range(60):
+            paint(root, number)
+        (root / "late.py").write_text("from mod3 import function_3\n\n\nfunction_3()\n")
+        (root / "mod3.py").write_text("\n\ndef function_3():\n    return 3\n")
+        place = "late.py:1, late.py:4, mod3.py:3 (not indexed yet)"
+        asked = {"question": "What does function_3 return?", "repositories": ["work"]}
+        assert place in " ".join(running.post("/api/ask", asked).json["notes"])
+        assert place in " ".join(running.post("/api/search", asked).json["remarks"])
+        exact = {**asked, "question": "function_3", "mode": "exact"}
+        assert place in " ".join(running.post("/api/search", exact).json["remarks"])
+        missing = {**exact, "question": "paint_zebra_crossing_7"}
+        assert "zebra7.py:1 (not indexed yet)" in " ".join(
+            running.post("/api/search", missing).json["remarks"]
+        )
+        began = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+        session = {"Mcp-Session-Id": running.post("/mcp", began).headers["mcp-session-id"]}
+        for tool, given in (
+            ("who_calls", {"name": "function_3"}),
+            ("explore", {"question": asked["question"]}),
+            ("search_code", {"query": asked["question"]}),
+            ("ask_question", {"question": asked["question"]}),
+        ):
+            call = {"name": tool, "arguments": {"repoName": "work", **given}}
+            request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+            assert place in running.post("/mcp", request, headers=session).body.decode(), tool
 
 
 def test_many_changed_files_are_named_and_indexed_later(serve, root):

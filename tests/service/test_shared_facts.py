@@ -30,8 +30,8 @@ SESSIONS = "Sessions end after one hour"
 class Member:
     """Somebody with a clone and a data folder of their own."""
 
-    def __init__(self, team: Path, folder: Path) -> None:
-        git(folder.parent, "clone", "--quiet", str(team), folder.name)
+    def __init__(self, team: Path, folder: Path, *options: str) -> None:
+        git(folder.parent, "clone", "--quiet", *options, f"file://{team}" if options else team, folder.name)
         self.folder, self.home = folder, folder.parent / f"{folder.name}-home"
         git(folder, "config", "user.name", folder.name)
         git(folder, "config", "user.email", f"{folder.name}@example.org")
@@ -337,6 +337,59 @@ def test_a_chosen_conversation_continues_in_another_clone(ann: Member, bob: Memb
     after = run(bob, "ask", bob.folder, "Who calls it?", "--conversation", "login")
     assert "`authenticate` is called in" in after.out
     assert str(ann.folder) not in json.dumps(conversation_file(team))
+
+
+def test_a_conversation_that_was_deleted_does_not_come_back(ann: Member, bob: Member) -> None:
+    run(ann, "ask", ann.folder, "Where is a token checked?", "--conversation", "login")
+    run(ann, "facts", "push", "--repo", ann.folder, "--conversation", "login")
+    bob.pull()
+    for member in (ann, bob):
+        run(member, "turns", "delete", "--conversation", "login", "--yes")
+        assert member.pull().conversations_received == 0
+    assert bob.push().conversations_received == 0
+
+
+def test_a_conversation_whose_name_is_taken_gets_a_number(ann: Member, bob: Member) -> None:
+    for member in (ann, bob):
+        run(member, "ask", member.folder, "Where is a token checked?", "--conversation", "login")
+    run(ann, "facts", "push", "--repo", ann.folder, "--conversation", "login")
+    pulled = run(bob, "facts", "pull", "--repo", bob.folder)
+    assert "another conversation is called login: the one of others is login 2 here" in pulled.err
+    assert "token" in run(bob, "turns", "show", "--conversation", "login 2").out
+
+
+def test_facts_are_pushed_to_where_git_pushes(ann: Member, bob: Member, team: Path) -> None:
+    """The address to push to is another one of the same repository: both have one base."""
+    git(ann.folder, "remote", "set-url", "--push", "origin", f"file://{team}")
+    ann.add(CHECKED)
+    assert ann.push().remote == f"file://{team.with_suffix('')}"
+    bob.pull()
+    forget_fact(bob.engine, facts_of(bob.engine).list(bob.source.location)[0].id)
+    bob.push()
+    assert (ann.pull().deleted_here, ann.texts()) == (1, [])
+    git(ann.folder, "config", f"url.{team}.insteadOf", "https://example.invalid/team")
+    git(ann.folder, "remote", "add", "short", "https://example.invalid/team")
+    assert ann.pull(remote="short").remote == str(team)
+
+
+def test_nothing_is_pushed_to_another_repository_without_agreement(
+    ann: Member, bob: Member, team: Path, tmp_path: Path
+) -> None:
+    git(bob.folder, "commit", "--quiet", "--allow-empty", "-m", "later")
+    git(bob.folder, "push", "--quiet")
+    ann.add(CHECKED)
+    assert ann.push().sent == 1, "the remote is ahead, and no other repository"
+    assert Member(team, tmp_path / "shallow", "--depth", "1").push().received == 1
+    other = tmp_path / "other"
+    git(tmp_path, "init", "--quiet", "other")
+    git(other, "-c", "user.name=o", "-c", "user.email=o@o", "commit", "--quiet", "--allow-empty", "-m", "o")
+    for place in (other, git(tmp_path, "init", "--quiet", "--bare", "empty.git") or tmp_path / "empty.git"):
+        refused = run(ann, "facts", "push", "--repo", ann.folder, "--remote", place)
+        assert refused.code == 2 and "seems to be another repository" in refused.err
+        assert git(place, "for-each-ref", REF) == ""
+        assert ann.pull(remote=str(place)).received == 0
+        agreed = run(ann, "facts", "push", "--repo", ann.folder, "--remote", place, "--yes", "--json")
+        assert agreed.json["sent"] == 1
 
 
 @pytest.mark.parametrize(

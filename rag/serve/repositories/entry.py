@@ -28,6 +28,8 @@ class ServedRepository:
     is_listed: bool = True
     state: State = "waiting"
     running: bool = False
+    rebuilding: bool = False
+    """Whether the running job builds the whole store again; no question waits for that."""
     stage: str = ""
     done: int = 0
     total: int = 0

@@ -212,18 +212,18 @@ class RepositoryRegistry(RepositoryNames):
         if self._checks is None or self._settings.refresh_s <= 0:
             return repository
         is_here = entry.source.ref is None and not self._engine.settings.shared
-        joins = entry.update is not None  # it began before this question, and may lack the last change
+        joins = entry.update is not None or entry.running  # begun earlier: may lack the last change
         now, is_behind = await self._compared(entry, repository)
         for _ in range(2 if joins else 1):
             if not is_behind or self._has_just_failed(entry):
                 return now
-            is_small = 0 < now.coverage.not_indexed_count <= _FEW_FILES
-            if is_small and is_here and not entry.running:
+            is_small = 0 < now.coverage.not_indexed_count <= _FEW_FILES and not entry.rebuilding
+            if is_small and is_here:
                 await self._update_here(entry)
             else:
-                is_own = self.index(entry)
+                self.index(entry)
                 self._prioritize(entry)
-                if not (is_small and is_own and await self._ended(entry)):
+                if not (is_small and await self._ended(entry)):
                     return now
             now, is_behind = await self._compared(entry, await self._current(entry) or now)
         return now
@@ -345,7 +345,7 @@ class RepositoryRegistry(RepositoryNames):
         if entry.running:
             return False
         entry.started_by = None if caller is None else caller.namespace
-        entry.running, entry.jobs, entry.error = True, entry.jobs + 1, None
+        entry.running, entry.rebuilding, entry.jobs, entry.error = True, rebuild, entry.jobs + 1, None
         if not entry.can_answer:
             entry.state = "waiting"
         entry.report_progress("waiting", 0, 0)
@@ -409,8 +409,8 @@ class RepositoryRegistry(RepositoryNames):
                 # An unexpected exception: set an error, so that waiting requests end.
                 entry.state = "failed"
                 entry.error = _internal(entry)
-            entry.running, entry.checked = False, time.monotonic()
-            entry.indexed = time.time()
+            entry.running = entry.rebuilding = False
+            entry.checked, entry.indexed = time.monotonic(), time.time()
             entry.report_progress("", 0, 0)
         if entry.wants_files and entry.error is None and entry.checkout and not entry.checkout.has_files:
             self.index(entry)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 
 from rag.corpus.secrets import find_secret
@@ -55,17 +56,14 @@ def shared_conversation(engine: Engine, conversation: Conversation, source: Sour
 def take_conversation(engine: Engine, source: Source, name: str, content: bytes) -> bool:
     """Store a shared conversation that is not stored yet; return False if the file is invalid.
 
-    It has no name here if another one is called so.
+    If another one has its name, it gets the next free number: `login 2`.
     """
     try:
         lines = [parse_json(line) for line in content.decode("utf-8").splitlines()]
         if not _is_one(lines, name.removesuffix(".jsonl")):
             return False
         moved = [_moved(line, {"": source.location}, {"": source.name}) for line in lines]
-        named = moved[0]["conversation"]["name"]
-        taken = {one.name for one in engine.turns.conversations(namespace=engine.settings.namespace)}
-        if len(named) > _MAX_NAME_CHARS or named in taken:
-            moved[0]["conversation"]["name"] = ""
+        moved[0]["conversation"]["name"] = _free_name(engine, moved[0]["conversation"]["name"])
         return engine.turns.restore(moved, namespace=engine.settings.namespace) > 0
     except (
         ValueError,
@@ -77,6 +75,20 @@ def take_conversation(engine: Engine, source: Source, name: str, content: bytes)
         StoreTooNew,
     ):
         return False
+
+
+def _free_name(engine: Engine, name: str) -> str:
+    """Return a name for a conversation that was taken, and notify the user if it is another one."""
+    if not name or len(name) > _MAX_NAME_CHARS:
+        return ""
+    used = {one.name for one in engine.turns.conversations(namespace=engine.settings.namespace)}
+    names = chain([name], (f"{name} {number}" for number in count(2)))
+    free = next(one for one in names if one not in used)
+    if free != name:
+        engine.notice(
+            f"another conversation is called {visible(name)}: the one of others is {visible(free)} here"
+        )
+    return free
 
 
 def _is_one(lines: Sequence[Mapping[str, Any]], own: str) -> bool:

@@ -20,7 +20,7 @@ from typing import get_args
 
 from rag.corpus.acquire import place_in_work_tree
 from rag.corpus.address import resolve
-from rag.corpus.git import run_git
+from rag.corpus.git import GitError, run_git
 from rag.corpus.git_server import GitServer
 from rag.corpus.secrets import without_secrets
 from rag.corpus.shared_files import REF, Overtaken, SharedRef, identity, shared_files
@@ -40,7 +40,7 @@ from rag.types import Citation, Conversation, Source, now_utc
 EXCHANGED = "exchanged-facts"
 """The shelf with the facts of the last exchange, by repository and remote: the base of the next merge."""
 SEEN = "exchanged-conversations"
-"""The shelf with the blob ids of shared conversations that were read."""
+"""The shelf with the ids of shared conversations that were here, and the blob ids of invalid ones."""
 _MAX_TAKEN = 200
 _FACTS, _CONVERSATIONS = "facts/", "conversations/"
 _MAX_FACT_BYTES = 64 << 10
@@ -84,6 +84,30 @@ class Side:
     invalid: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ours:
+    """What is exchanged, from this side.
+
+    `folder` is the source's path in its repository; `key` identifies both and the remote; without an `author`
+    the remote is only read. `given` are the files of conversations to push, by path; with a `related` folder,
+    only to a repository that shares its history.
+    """
+
+    engine: Engine
+    source: Source
+    folder: str
+    key: str
+    author: str
+    scope: FactScope | None
+    given: Mapping[str, bytes]
+    related: Path | None
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the facts."""
+        return facts_of(self.engine).namespace(self.scope)
+
+
 def exchange_facts(
     engine: Engine,
     source: Source,
@@ -93,6 +117,7 @@ def exchange_facts(
     conversations: Sequence[Conversation] = (),
     scope: FactScope | None = None,
     report: Callable[[str], None] | None = None,
+    unrelated: bool = False,
 ) -> FactExchange:
     """Merge the confirmed facts about a repository with those in its remote, and push the result if asked.
 
@@ -104,88 +129,92 @@ def exchange_facts(
         conversations: also share these.
         scope: whose facts; None is the scope of the settings.
         report: receives notices.
+        unrelated: also push to a repository that has no commit of the folder's history.
 
     Raises:
-        ConfigError: the folder has no such remote, something must not be shared, or git knows no identity.
+        ConfigError: the folder has no such remote, something must not be shared, the remote is another
+            repository, or git knows no identity.
         SourceError: the remote cannot be reached, or refuses the change.
     """
-    settings = engine.settings
+    settings, is_own = engine.settings, source.is_url and remote == "origin"
     top, folder = (None, "") if source.is_url else _place(source)
     author = identity(top) if push else ""
-    address = source.location if source.is_url and remote == "origin" else _address(top, remote)
-    server = GitServer(address, settings.git_token, settings.git_timeout_s, report or engine.notice)
+    address = source.location if is_own else _address(top, remote)
+    used = _address(top, remote, push=True) if push and not is_own else address
+    server = GitServer(used, settings.git_token, settings.git_timeout_s, report or engine.notice)
     shared = dict(shared_conversation(engine, one, source) for one in conversations)
     given = {f"{_CONVERSATIONS}{name}": content for name, content in shared.items()}
+    related, key = top if push and not unrelated else None, f"{source.location}\n{address}"
+    ours = _Ours(engine, source, folder, key, author, scope, given, related)
     with shared_files(server, _object_format(top)) as there:
         for _ in range(_TRIES):
-            done = FactExchange(address)
+            done = FactExchange(used)
             try:
-                _exchange_facts(engine, source, folder, there, author, scope, given, done)
+                _exchange_facts(ours, there, done)
             except Overtaken:
                 continue
-            _take_conversations(engine, source, there, done)
+            _take_conversations(ours, there, done)
             return done
-    raise SourceUnreachable(f"{address} was changed by others {_TRIES} times meanwhile; try again")
+    raise SourceUnreachable(f"{used} was changed by others {_TRIES} times meanwhile; try again")
 
 
-def _exchange_facts(
-    engine: Engine,
-    source: Source,
-    folder: str,
-    there: SharedRef,
-    author: str,
-    scope: FactScope | None,
-    given: Mapping[str, bytes],
-    done: FactExchange,
-) -> None:
+def _exchange_facts(ours: _Ours, there: SharedRef, done: FactExchange) -> None:
     """Merge the facts, push them and other files with them, and store what is new."""
-    facts = facts_of(engine).of(scope)
+    source, folder, facts = ours.source, ours.folder, facts_of(ours.engine).of(ours.scope)
     rejected = {fact.id for fact in facts.all(source.location) if fact.state == "rejected"}
     there.fetch()
+    if ours.related is not None and not there.shares_history(ours.related):
+        raise ConfigError(
+            f"{there.server.location} has no commit of {ours.related}: it seems to be another repository. "
+            "Nothing was pushed; use --yes to share the facts there anyway"
+        )
     found = there.read(path for path in there.blobs if path.startswith(_FACTS))
     files = {path.removeprefix(_FACTS): content for path, content in found.items()}
     remote = _of_remote(files, source, folder, rejected)
     here = _of_store(facts, source.location, folder)
-    base = _base(engine, source, scope, there) if there.commit else {}
-    merged = merged_files(base, here.files, remote)
+    merged = merged_files(_base(ours) if there.commit else {}, here.files, remote)
     done.left_out = len(remote.invalid)
-    if author:
+    if ours.author:
         changed = _changes(remote.files, merged)
         _check(here, changed)
-        kept = there.read(given.keys() & there.blobs.keys())
-        new = {path: content for path, content in given.items() if kept.get(path) != content}
+        kept = there.read(ours.given.keys() & there.blobs.keys())
+        new = {path: content for path, content in ours.given.items() if kept.get(path) != content}
         written = {f"{_FACTS}{name}": content for name, content in changed.items()} | new
         if written:
-            there.push(written, _message(changed, len(new)), author)
+            there.push(written, _message(changed, len(new)), ours.author)
         done.sent = sum(content is not None for content in changed.values())
         done.deleted_there, done.conversations_sent = len(changed) - done.sent, len(new)
     taken = _changes(here.files, merged)
-    _take(engine, facts, facts_of(engine).namespace(scope), here, remote, taken)
+    _take(ours.engine, facts, ours.namespace, here, remote, taken)
     done.received = sum(content is not None for content in taken.values())
     done.deleted_here = len(taken) - done.received
-    _keep_base(engine, source, scope, there, merged if author else remote.files)
+    _keep_base(ours, merged if ours.author else remote.files)
 
 
-def _take_conversations(engine: Engine, source: Source, there: SharedRef, done: FactExchange) -> None:
-    """Store the shared conversations that are new here, at most 200; none that was taken before."""
-    namespace, key = engine.settings.namespace, _key(source, there)
-    record = engine.turns.records([key], shelf=SEEN, namespace=namespace)
-    seen = set(stored_text(record.get(key, b"")).split())
+def _take_conversations(ours: _Ours, there: SharedRef, done: FactExchange) -> None:
+    """Store the shared conversations that are new here, at most 200; none that is or was here before."""
+    engine, namespace = ours.engine, ours.engine.settings.namespace
+    record = engine.turns.records([ours.key], shelf=SEEN, namespace=namespace)
+    seen = set(stored_text(record.get(ours.key, b"")).split())
     known = {one.id for one in engine.turns.conversations(namespace=namespace)}
-    for path, blob in sorted(there.blobs.items()):
-        name = path.removeprefix(_CONVERSATIONS)
-        if name == path or blob in seen or name.removesuffix(".jsonl") in known:
+    for path in sorted({*there.blobs, *ours.given}):
+        name, blob = path.removeprefix(_CONVERSATIONS), there.blobs.get(path, "")
+        own = name.removesuffix(".jsonl")
+        if own in known:
+            seen.add(own)
+        if name == path or own in known or seen & {own, blob}:
             continue
         if done.conversations_received >= _MAX_TAKEN:
             break
         (content,) = there.read([path]).values()
-        if content is not None and take_conversation(engine, source, name, content):
+        if content is not None and take_conversation(engine, ours.source, name, content):
             done.conversations_received += 1
+            seen.add(own)
         else:
             done.left_out += 1
-        seen.add(blob)
+            seen.add(blob)
     if found := " ".join(sorted(seen - {""})):
-        engine.turns.put_records({key: found.encode()}, shelf=SEEN, namespace=namespace)
+        engine.turns.put_records({ours.key: found.encode()}, shelf=SEEN, namespace=namespace)
 
 
 def merged_files(base: Mapping[str, str], here: Mapping[str, bytes], there: Side) -> dict[str, bytes]:
@@ -371,27 +400,19 @@ def _message(changed: Mapping[str, bytes | None], conversations: int) -> str:
     return f"rag: {', '.join(parts)}"
 
 
-def _key(source: Source, there: SharedRef) -> str:
-    return f"{source.location}\n{there.server.location}"
-
-
-def _base(engine: Engine, source: Source, scope: FactScope | None, there: SharedRef) -> dict[str, str]:
-    namespace, key = facts_of(engine).namespace(scope), _key(source, there)
-    record = engine.turns.records([key], shelf=EXCHANGED, namespace=namespace)
+def _base(ours: _Ours) -> dict[str, str]:
+    record = ours.engine.turns.records([ours.key], shelf=EXCHANGED, namespace=ours.namespace)
     try:
-        found = parse_json(record.get(key, b"{}"))
+        found = parse_json(record.get(ours.key, b"{}"))
     except ValueError:  # a damaged record: what both sides have is kept
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _keep_base(
-    engine: Engine, source: Source, scope: FactScope | None, there: SharedRef, files: Mapping[str, bytes]
-) -> None:
+def _keep_base(ours: _Ours, files: Mapping[str, bytes]) -> None:
     digests = {name: _digest(content) for name, content in sorted(files.items())}
-    namespace = facts_of(engine).namespace(scope)
-    record = {_key(source, there): json.dumps(digests).encode()}
-    engine.turns.put_records(record, shelf=EXCHANGED, namespace=namespace)
+    record = {ours.key: json.dumps(digests).encode()}
+    ours.engine.turns.put_records(record, shelf=EXCHANGED, namespace=ours.namespace)
 
 
 def _object_format(top: Path | None) -> str:
@@ -411,16 +432,17 @@ def _place(source: Source) -> tuple[Path, str]:
     return Path(top), inside.rstrip("/")
 
 
-def _address(top: Path | None, remote: str) -> str:
+def _address(top: Path | None, remote: str, *, push: bool = False) -> str:
     """Return the address of a remote of a repository, given as its name, an address or a path."""
     if top is not None and re.fullmatch(r"[\w-][\w.-]{0,100}", remote):
-        names = ["config", "--get", f"remote.{remote}.url"]
-        found = run_git(names, cwd=top, ok_codes=(0, 1)).decode("utf-8", "replace").strip()
-        if not found:
+        command = ["remote", "get-url", *(["--push"] if push else []), "--", remote]
+        try:
+            found = run_git(command, cwd=top).decode("utf-8", "replace").strip()
+        except GitError as failure:
             raise ConfigError(
                 f"{top} has no remote {remote!r} to share facts in; add one with `git remote add`, or name "
                 f"an address with --remote (the facts are stored in {REF})"
-            )
+            ) from failure
         remote = str(top / found) if _is_path(found) else found
     return resolve(remote).location
 

@@ -28,6 +28,7 @@ from rag.retrieval.context import lacks_subject, subject_of
 from rag.retrieval.expand_definitions import other_parts
 from rag.retrieval.follow_ups import listed_in
 from rag.retrieval.phrasings import best_confidence, with_phrasings
+from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, search
 from rag.retrieval.shown_code import ShownCode, cited_code, lines_of_facts, shown_code
@@ -54,7 +55,7 @@ from rag.service.tools.search import (
     search_repositories,
     within,
 )
-from rag.service.tools.unread import is_part, missing_note, with_unread
+from rag.service.tools.unread import is_part, missing_note, pending_notes, with_unread
 from rag.service.upkeep.retention import kept_files
 from rag.settings import Steps
 from rag.types import (
@@ -570,6 +571,9 @@ class Dialog:
         """Add the coverage to an answer, and notes: files that are not indexed yet, another language."""
         coverage = tuple(repository.coverage for repository in self.repositories)
         notes = [*self.remarks, *(one.note for one in coverage)]
+        notes += pending_notes(
+            self.repositories, parse_question(answer.question).names, reach=self.engine.reach
+        )
         notes += [f"only files that match the filter ({self.only}) were searched"] if self.only else []
         confidence = answer.confidence
         if confidence is not None and confidence.foreign and answer.found and not answer.warning:

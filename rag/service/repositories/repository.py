@@ -30,6 +30,8 @@ class Repository:
     searcher: Searcher
     report: IndexReport | None
     coverage: Coverage = field(default_factory=Coverage)
+    behind: tuple[str, ...] = ()
+    """The paths of the changed files that the index lacks; they are searched as text."""
 
     def graph(self, of: str = "", *, limit: int = 18) -> Plot:
         """Return a plot of which files (of a large repository: folders) import which.
@@ -75,7 +77,7 @@ def covered(repository: Repository, checkout: Checkout, found: Comparison) -> Re
         not_indexed_count=len(found.behind),
         checked_ago_s=0.0,
     )
-    return replace(at_checkout(repository, checkout), coverage=coverage)
+    return replace(at_checkout(repository, checkout), coverage=coverage, behind=found.behind)
 
 
 def current_bytes(repository: Repository, path: str) -> bytes | None:

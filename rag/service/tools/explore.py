@@ -36,7 +36,7 @@ from rag.service.tools.explored_definitions import (
 from rag.service.tools.explored_places import DEPTH, FoundPlaces, places_of
 from rag.service.tools.overview import overview_markdown, overview_of
 from rag.service.tools.search import check_code_words, check_question
-from rag.service.tools.unread import with_unread
+from rag.service.tools.unread import pending_notes, with_unread
 from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MIN_EXPLORE_TOKENS
 from rag.types import LOCAL, CodeDefinition, Reach, Source
 
@@ -135,6 +135,8 @@ def explore(
     found = [places_of(repository, *one, with_weak=weak) for one in results]
     first = [places_of(repository, *one, with_weak=False, in_code_words=True) for one in said]
     remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in (*found, *first))))
+    names = [name for _, result in results for name in result.sought.question.names]
+    remarks += pending_notes([repository], names, reach=reach)
     known = {path: set(lines) for path, lines in (seen or {}).items()}
     is_one = len(parts) == 1 and not any(one.asks_for_all for one in found)
     left = budget - counter.count("\n".join(map(visible, remarks))) - _TOKENS_OF_REST

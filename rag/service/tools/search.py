@@ -12,7 +12,7 @@ from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.search import FURTHER_HITS, RetrievalResult, search_in_turn
 from rag.service.repositories.repository import Repository
 from rag.service.tools.definition_history import with_history
-from rag.service.tools.unread import text_note, with_unread
+from rag.service.tools.unread import pending_notes, text_note, with_unread
 from rag.settings import MAX_CODE_WORDS
 from rag.types import (
     LOCAL,
@@ -150,10 +150,13 @@ def search_repositories(
         )
         if not found.hits:
             remarks = (*remarks, *_unread(repositories, query, reach))
+        elif query.mode == "exact":
+            remarks = (*remarks, *pending_notes(chosen, [query.text], reach=reach))
         return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
     result = ask(chosen) if ask else _ask(chosen, query, reach)
     result = with_phrasings([one.searcher for one in chosen], result, query.in_code_words, k=query.k)
-    return SearchOutcome(result.hits, chosen, (*remarks, *result.remarks), retrieval=result)
+    remarks = (*remarks, *result.remarks, *pending_notes(chosen, result.sought.question.names, reach=reach))
+    return SearchOutcome(result.hits, chosen, remarks, retrieval=result)
 
 
 def _unread(repositories: Sequence[Repository], query: SearchQuery, reach: Reach) -> Iterator[str]:

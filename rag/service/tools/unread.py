@@ -1,7 +1,8 @@
 """What answers do not cover: files that are not indexed, and what these hold of the names in question.
 
 A sentence such as "is called in 0 places" is only true of the indexed files. Before it is said, the names are
-looked up in all others (`rag.corpus.unread`); other counts and lists only say what was skipped.
+looked up in all others (`rag.corpus.unread`); other counts and lists only say what was skipped. Changed files
+that the index still lacks are searched as text for every name that is asked about.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rag.corpus.unread import (
     MAX_SECONDS,
     Spans,
     Unread,
+    bytes_of_files,
     find_in_files,
     find_in_long_lines,
     find_unread,
@@ -45,6 +47,8 @@ _MAX_NAMES = 12
 _LIMITED = "the search of what is not indexed is incomplete"
 _READ_BYTES = 1 << 20
 """How much of the files that were read and not indexed is searched with every count."""
+_PENDING_BYTES = 16 << 20
+"""How much of the changed files that are not indexed yet is searched."""
 WARNING_SECONDS = 0.3
 """The time of the search before a warning, which only doubts, and in a step of a look: both come far more
 often than an answer that counts 0.
@@ -141,6 +145,7 @@ def unread_note(
         return "not searched: what is not indexed, as the files are not on this machine"
     root, store = repository.checkout.root, repository.store
     every = {store.file_path(n) for n in range(store.total_files) if not store.dead_files[n]}
+    every.difference_update(repository.behind)
     try:
         walked = walk(root, repository.source.filters, max_file_bytes=store.max_file_bytes)
     except SourceError as error:
@@ -190,9 +195,9 @@ def _count_note(repository: Repository, name: str = "", *, reach: Reach) -> str:
         store = repository.store
         large = ((path, store.bytes_of(path) or b"") for path in store.large_files(MAX_LINE_CHARS))
         places = find_in_long_lines(name, large)
-        if files and repository.checkout.has_files:
-            places += find_in_files(root, [name], files, max_bytes=_READ_BYTES, reach=reach)
-        parts.append(_note(Unread(places=places)))
+        if files and repository.checkout.has_files and bytes_of_files(root, files) <= _READ_BYTES:
+            places += find_in_files(root, [name], files, max_bytes=_READ_BYTES, reach=reach).places
+        parts += [_note(Unread(places=places)), _pending_note(repository, [name], reach)]
     if counts := +(_skip_counts(repository) + Counter({skip.GIT_IGNORED: len(ignored)})):
         parts.append(f"not searched: {_counts(counts)}")
     return "; ".join(filter(None, (*parts, _outside(root))))
@@ -210,6 +215,23 @@ def _outside(root: Path) -> str:
     if (root / ".git").exists() or not any((one / ".git").exists() for one in root.parents):
         return ""
     return "" if work_tree(root) in (None, root) else "not searched: what is outside the folder"
+
+
+def pending_notes(repositories: Sequence[Repository], names: Sequence[str], *, reach: Reach) -> list[str]:
+    """Return where names are in changed files that the index lacks, as sentences."""
+    notes = (
+        (one.source.name, _pending_note(one, names[:_MAX_NAMES], reach)) for one in repositories if names
+    )
+    return [f"{name}: {note}" for name, note in notes if note]
+
+
+def _pending_note(repository: Repository, names: Sequence[str], reach: Reach) -> str:
+    """Return where names are in changed files that the index lacks; "" if they are not there."""
+    if not repository.behind:
+        return ""
+    paths = dict.fromkeys(repository.behind, skip.NOT_YET)
+    found = find_in_files(repository.checkout.root, names, paths, max_bytes=_PENDING_BYTES, reach=reach)
+    return _note(replace(found, searched=Counter()))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -182,7 +182,8 @@ _SETTINGS = re.compile(
     r"|(?:which|what) variable (?:sets|says|controls|enables|disables|turns|limits|configures|defines)"
     r"|(?:if|when|where|unless) (?:i|we|you|nothing|none|no \w+)\b[^?.,;]{0,20}"
     r"\b(?:say|said|set|given?|specif\w+|configur\w+|nothing|change|pass(?:ed)?)"
-    r"|what is \S{1,80} set to|(?:if|when) (?:i|we|you) (?:leave|omit)\b"
+    r"|what is \S{1,80} set to|value of (?-i:[`\"']?(?:\S*[_.-]\S+|[A-Z]{3,}))"
+    r"|(?:if|when) (?:i|we|you) (?:leave|omit)\b"
     r"|in \w+\.(?:ya?ml|toml|ini|conf|json|cfg))\b",
     re.I,
 )
@@ -192,6 +193,11 @@ _ASKS_SETTING = re.compile(
     r"|where (?:can|do) i set|option|setting|flag|default|limit|environment variable|unless)\b",
     re.I,
 )
+_SET_OR_READ = re.compile(
+    r"^\W*(?:and )?(?:who|what|which \w+) reads? \S+\W*$|\bwhere (?:is|does) \S+ (?:set|read|configured)\W*$",
+    re.I,
+)
+"""What asks for the places of a setting, if it names one."""
 _NO_SETTING = re.compile(
     r"\b(?:who|what|where)\b[^?.]{0,40}\b(?:calls?|callers?)\b|\b(?:happens|tested|tests?)\b|^\s*what if\b"
     r"|^\s*where\b(?!.*\b(?:default|set|configur\w*|options?|settings?)\b)",
@@ -318,8 +324,10 @@ def _asks_for_setting(text: str) -> bool:
     return (
         len(text) <= _MAX_SETTING_CHARS
         and _is_request(text)
-        and bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text))
-        and not _NO_SETTING.search(text)
+        and (
+            bool(_SET_OR_READ.search(text) and settings_named(text))
+            or bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text) and not _NO_SETTING.search(text))
+        )
     )
 
 

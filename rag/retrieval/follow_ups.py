@@ -59,9 +59,9 @@ _ITEM = re.compile(
 _AFTER_LIST = re.compile(r"^(?:Other places:|\[\d+\] )", re.M)
 _WHERE = re.compile(r"(?:in|for)\b", re.I)
 _SETTING = re.compile(
-    r"(?:\w+ )?`([\w.-]+)` is (?:(?:declared|read) in `|`[^\n]{1,200}`(?: by default)? \(`[^`\n]+:\d+`\)[:.])"
+    r"`([\w.-]+)` is (?:(?:declared|read) in `|`[^\n]{1,200}`(?: by default)? \(`[^`\n]+:\d+`\)[:.])"
 )
-"""How an answer about a setting begins."""
+"""How an answer that is sure about a setting begins."""
 _MAX_CHARS = 160
 
 

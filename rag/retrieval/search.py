@@ -365,7 +365,7 @@ def exchange(question: str, found: RetrievalResult) -> Exchange:
     shown = found.hits[:SHOWN_HITS]
     places = tuple(Subject.of(hit.span) for hit in shown)
     facts, scores = found.code_facts, tuple(hit.score for hit in shown)
-    setting = facts.subject if facts and facts.kind == SETTING else ""
+    setting = facts.subject if facts and facts.kind == SETTING and facts.certain_count else ""
     return Exchange(question, places, found.sought.subject, scores, setting=setting)
 
 

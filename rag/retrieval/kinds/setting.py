@@ -25,6 +25,7 @@ from rag.quoting import code_span, one_line
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.recognition import settings_named
 from rag.retrieval.kinds.value import default_near, is_literal, is_name_of, value_at
+from rag.retrieval.question import last_part
 from rag.retrieval.shown_definition import is_in_test
 from rag.types import CodeFacts, Kind
 from rag.types.question_kinds import SETTING
@@ -123,14 +124,16 @@ def _of_words(asked: Asked) -> CodeFacts | None:
     question = asked.question.question
     runs = _runs(question.text) if _DEFAULT.search(question.text) else []
     wanted = term_set(" ".join(chain.from_iterable(runs)))
-    for words in (run[first:] for run in runs for first in range(len(run))):
+    for run, words in ((each, each[first:]) for each in runs for first in range(len(each))):
         found: dict[tuple[str, str], tuple[tuple[int, ...], _Line]] = {}
         for index in asked.indexes:
             for one in _given(asked, index, words):
                 path, name = one.place.file.path, one.place.key
                 said = one.place.file.lines[max(one.place.line - _WINDOW, 0) : one.place.line]
                 near = wanted & term_set(" ".join([path, *said]))
-                if 2 * len(near) < len(wanted):
+                if 2 * len(near) < len(wanted) or (
+                    words != run and not near.issuperset(terms(" ".join(run)))
+                ):
                     continue
                 more = len(terms(name)) > len(words) + 1, not _DECLARING.search(path)
                 rank, key = (_beside(path), *more, -len(near)), (name.lower(), one.value)
@@ -170,7 +173,8 @@ def _given(asked: Asked, index: ChunkIndex, words: list[str]) -> Iterator[_Line]
                     value, is_default = default_near(file.lines, number)[1], True
                 if value and not is_name_of(value, match["tail"]):
                     said = one_line(line.strip()[:_MAX_SHOWN_CHARS])
-                    name, is_whole = match["name"], match["name"].lower() == "".join(words).lower()
+                    name = last_part(match["name"]) if kind_of_path(path) == "code" else match["name"]
+                    is_whole = name.lower() == "".join(words).lower()
                     place = FactPlace(file, number, f"`{said}`", certain=is_whole, key=name)
                     yield _Line(_GIVEN, place, value, is_default)
 

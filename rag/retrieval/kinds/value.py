@@ -18,7 +18,7 @@ _FALLBACK = re.compile(rf"(?:\?\?|\|\||\bor\b|[\"'],)\s*({_LITERAL})[\s)]*\Z")
 _IS_LITERAL = re.compile(rf"(?:&?[\w.:]*[({{\[]\s*(?:\w+[:=]\s*)?)*{_LITERAL}")
 _DEFAULT = re.compile(
     rf"defaults?[\w -]{{0,12}}?[\"'*_]*\s?(?:[:=(][*_]*[\s/#*]*({_LITERAL}|[\w.:-]+(?:\([^()\n]*\))?)"
-    rf"|\b(?:is|to) ({_LITERAL}))",
+    rf"|\b(?:is|to) ({_LITERAL}))|^default\s+([\w\"'.-]+)\Z",
     re.I,
 )
 _COMMENT = re.compile(r"\s+(?:#|//|--)\s.*\Z")

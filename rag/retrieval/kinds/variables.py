@@ -16,7 +16,7 @@ from rag.types.question_kinds import VARIABLES
 
 _TERMS = terms("env environ environment getenv lookupenv envvar setenvprefix")
 _READ = re.compile(
-    r"(?i:env)\w*\W[^\"'\n]{0,24}[\"']([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)[\"']"
+    r"(?<!\w)(?!(?<!os\.)environ\b)(?i:\w*env)\w*\W[^\"'\n]{0,24}[\"']([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)[\"']"
     r"|\b(?:process|import\.meta)\.env\.([A-Z][A-Z0-9_]*)"
 )
 _EXAMPLE = re.compile(

@@ -63,6 +63,8 @@ _QUOTED = frozenset({LINES, COMMAND})
 _ORNAMENT = re.compile(r"""\s*(?:\[?!\[[^\]]*\]\(|<[^>]*>\s*$|[\w-]+="[^"]*"\s*/?>?\s*$)""")
 _HEADING = re.compile(r"\s*(?:#{1,6}|={1,6})\s")
 _SAYS = re.compile(r"\s*[^\s<>=#]+(?:\s+[^\s<>=]+){3}")
+_LISTED = re.compile(r"\s*(?:[-*+•|]\s|\d{1,3}[.)]\s|[(\[{\"'`].*,\s*$)")
+"""An item of a list, a row of a table, or a literal of one."""
 _WORD = re.compile(r"\w")
 _NAME = re.compile(rf"`([^`\s]+?)(?:\(\))?`|\b(?=\w)(\w*(?:{CAMEL}|_)\w*)\b")
 
@@ -166,6 +168,16 @@ class ChosenLines:
     first: int
     last: int
     best: int
+
+
+def list_goes_on(lines: Sequence[str], last: int) -> int:
+    """Return the last line, from 0, of the list that a quotation up to a line ends in, else `last`."""
+    depth = _indent(lines[last])
+    for row in range(last + 1, len(lines)) if _LISTED.match(lines[last]) else ():
+        indent = _indent(lines[row])
+        if not lines[row].strip() or indent < depth or (indent == depth and not _LISTED.match(lines[row])):
+            return row - 1
+    return len(lines) - 1 if _LISTED.match(lines[last]) else last
 
 
 def chosen_lines(hit: Hit, sought: Sought) -> ChosenLines:

@@ -12,7 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from rag.answer.chosen_lines import ChosenLines, Sought, chosen_lines, defining_row, short, without_marks
+from rag.answer.chosen_lines import (
+    ChosenLines,
+    Sought,
+    chosen_lines,
+    defining_row,
+    list_goes_on,
+    short,
+    without_marks,
+)
 from rag.answer.wording import doubt, named_at, sentence_of_facts, sentence_of_place, what_it_is
 from rag.cut_code import Constructs
 from rag.lines import lines_of
@@ -52,6 +60,13 @@ class Quotation:
         """The file and lines, in backticks only where Markdown would not show them unchanged."""
         place = f"{self.path}:{_range(self.first, self.last)}"
         return place if plain(place) == place else code_span(place)
+
+    @property
+    def goes_on(self) -> str:
+        """Where the list that is cut at the end of the quotation ends, as a sentence; "" if none is cut."""
+        offset = self.source.hit.start
+        end = list_goes_on(self.lines, self.last - offset) + offset
+        return f"The list goes on to line {end}." if end > self.last else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +207,7 @@ class _Writing:
         quoted = asked_for or ([first] if is_quoted else [])
         quotations = tuple(self._quotation(one) for one in quoted)
         others = () if asked_for else self._others(quoted)
+        note = note or "".join(one.goes_on for one in quotations[:1] if not one.is_answer)
         return Extract(sentence, facts, more, quotations, note, others)
 
     def _sentence(self, source: NumberedSource, chosen: ChosenLines, word: str) -> str:

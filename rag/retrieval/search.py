@@ -14,7 +14,7 @@ from rag.code.languages import kind_of_path
 from rag.identifiers import composed
 from rag.ports import ChunkIndex, Embedder, Reranker, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
-from rag.retrieval.asked_definition import asked_definition, asked_value, definition_chunks, value_chunks
+from rag.retrieval.asked_definition import asked_definition, definition_chunks
 from rag.retrieval.build_commands import asked_script
 from rag.retrieval.changes import read_change
 from rag.retrieval.context import CARRY, Carry, ContextualQuestion, in_context
@@ -401,8 +401,6 @@ def _gather(
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}
     phrases |= dict.fromkeys(url_path_chunks(index, sought.question.text), SOUGHT)
-    if name := asked_value(sought.question):
-        phrases |= dict.fromkeys(value_chunks(index, name), SOUGHT)
     mentioned += phrases
     named = rank.union([np.asarray(mentioned, np.int64)])
     near = nearest(searcher.vectors, index, query, CANDIDATES)

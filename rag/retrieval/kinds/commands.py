@@ -25,7 +25,7 @@ from rag.types.question_kinds import COMMAND
 
 PURPOSES = ("install", "build", "run", "test", "lint")
 IN_CI, IN_CONTAINER = "ci", "container"
-"""What is asked for beside the purposes: what CI runs, and how to run in a container."""
+"""Other things that are asked for: what CI runs, and how to run in a container."""
 _MAX_CHARS, _MAX_FILES, _MAX_LINES = 100, 24, 3_000
 _MAX_FACTS, _MAX_STEPS, _MAX_SHOWN_LINES = 4, 4, 12
 _PROGRAMS = frozenset(

@@ -27,6 +27,7 @@ _MIN_SCORE = 0.7
 _OTHER_FILES, _MEMBER_FILES = 40, 120
 """How many files are read to complete a list, by their text and as the graph has the members."""
 _CODE = 0
+_ONLY_ALIKE = f"{INCOMPLETE}only lines like the first were read"
 _DERIVED = re.compile(
     rf"\b([{UPPER}]\w+) (?:sub-?classes|implementations)\b"
     rf"|\b(?:sub-?classes|implementations) of (?:the )?`?([{UPPER}]\w+)"
@@ -74,7 +75,7 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
     file, series, subject = best.file, best.series, best.subject
     note = f"{INCOMPLETE}only lines near the best hits were read" if best.is_cut else ""
     base: list[FactPlace] = []
-    places, every = [_member(file, line, subject, name) for line, name in series.members.items()], 0
+    places, every = [_member(file, line, name, subject) for line, name in series.members.items()], 0
     if best.is_shared or (series.shape in SHARED and series.anchor not in KEYWORDS):
         is_base_shown = series.shape == "subclass" and _DERIVED_TERMS.isdisjoint(wanted)
         base = _definition(asked, file.index, subject) if is_base_shown else []
@@ -85,11 +86,10 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
         before = file.lines[first - 1].partition(series.members[first])[0]
         alike = [one.start for one in values if file.lines[one.start - 1].startswith(before + one.name)]
         names = series.members | {one.start: one.name for one in values if one.start in alike}
-        places, every = (
-            [_member(file, line, subject, name) for line, name in sorted(names.items())],
-            len(alike),
-        )
-        note = "" if every == len(values) else f"{INCOMPLETE}only lines like the first were read"
+        places, every = [_member(file, *each, subject) for each in sorted(names.items())], len(alike)
+        note = "" if every == len(values) else _ONLY_ALIKE
+    elif sort_of(file, series) == "enum":
+        note = note or _ONLY_ALIKE
     if note and series.shape == "call" and sort_of(file, series) in ("function", "call"):
         return None  # a call in so many files does something, and registers nothing
     count = max(every, len({(one.file.path, one.line) for one in places}))
@@ -142,7 +142,7 @@ def _everywhere(
             is_partial = True
             continue
         places += [
-            _member(other, number, subject, name) for number, name in _lines_of(other.lines, series, needle)
+            _member(other, number, name, subject) for number, name in _lines_of(other.lines, series, needle)
         ]
     known = {(one.file.path, one.line) for one in places}
     more = _subclasses(index, series.anchor) if is_partial and series.shape == "subclass" else []
@@ -150,7 +150,7 @@ def _everywhere(
     count = len(places) + len(more)
     for path, line in more[: max(MAX_FACTS - len(places), 0)]:
         if (other := asked.file(index, path, most=_MEMBER_FILES)) is not None:
-            places.append(_member(other, line, subject, ""))
+            places.append(_member(other, line, "", subject))
     is_partial = is_partial and not (series.shape == "subclass" and index.graph.definitions(series.anchor))
     return places, f"{INCOMPLETE}only {_OTHER_FILES} files were read" if is_partial else "", count
 
@@ -162,7 +162,7 @@ def _subclasses(index: ChunkIndex, name: str) -> list[tuple[str, int]]:
     return [at for at in dict.fromkeys(uses) if kind_of_path(at[0]) != "test"]
 
 
-def _member(file: FileText, line: int, subject: str, name: str) -> FactPlace:
+def _member(file: FileText, line: int, name: str, subject: str) -> FactPlace:
     return FactPlace(file, line, f"member of {named(subject)}", key=name)
 
 

@@ -82,13 +82,13 @@ class _Line:
         """The order of the lines where the value is asked for."""
         path, declares = self.place.file.path, self.what < _READ
         is_default = self.is_default or _DECLARING.search(path) is not None
-        beside = _beside(path)
-        return not declares, beside == _ASIDE, not self.value, beside, not is_default, self.what
+        rank = _path_rank(path)
+        return not declares, rank == _ASIDE, not self.value, rank, not is_default, self.what
 
     @property
     def rank_as_reader(self) -> tuple[int, ...]:
         """The order of the lines where those that read it are asked for."""
-        return self.what != _READ, not self.what < _READ, _beside(self.place.file.path) == _ASIDE
+        return self.what != _READ, not self.what < _READ, _path_rank(self.place.file.path) == _ASIDE
 
     def said_of(self, name: str) -> str:
         """Say what the setting is."""
@@ -136,7 +136,7 @@ def _of_words(asked: Asked) -> CodeFacts | None:
                 ):
                     continue
                 more = len(terms(name)) > len(words) + 1, not _DECLARING.search(path)
-                rank, key = (_beside(path), *more, -len(near)), (name.lower(), one.value)
+                rank, key = (_path_rank(path), *more, -len(near)), (name.lower(), one.value)
                 found[key] = min(found.get(key, (rank, one)), (rank, one), key=lambda each: each[0])
         every = sorted(found.values(), key=lambda each: each[0])
         lines = [one for rank, one in every if rank[0] < _ASIDE or rank[0] == every[0][0][0]]
@@ -187,7 +187,7 @@ def _spelled(word: str, may_be_short: bool) -> str:
 
 def places_of(asked: Asked, index: ChunkIndex, name: str) -> list[FactPlace]:
     """Return the lines that set, declare, read or document a setting, in that order; examples come last."""
-    found = sorted(_lines(asked, index, name), key=lambda one: (_beside(one.place.file.path), one.what))
+    found = sorted(_lines(asked, index, name), key=lambda one: (_path_rank(one.place.file.path), one.what))
     return [one.place for one in found]
 
 
@@ -236,10 +236,12 @@ def _paths(index: ChunkIndex, name: str) -> list[str]:
     held = [index.postings(term).chunks for term in parts or [whole]]
     chunks = reduce(np.intersect1d, held) if held else np.zeros(0, np.int32)
     paths = map(index.file_path, set(index.file[chunks].tolist()))
-    return sorted(paths, key=lambda path: (_beside(path), not _DECLARING.search(path), path.count("/"), path))
+    return sorted(
+        paths, key=lambda path: (_path_rank(path), not _DECLARING.search(path), path.count("/"), path)
+    )
 
 
-def _beside(path: str) -> int:
+def _path_rank(path: str) -> int:
     """Return how far a file is from what is run: 1 for what deploys it, 2 for an example, a test, a document,
     what builds it or a part of CI.
     """
@@ -255,7 +257,7 @@ def _in_file(file: FileText, name: str, kind: Kind) -> Iterator[_Line]:
     flags = re.NOFLAG if name.isalpha() else re.I
     written, given = (
         re.compile(spelled, flags),
-        re.compile(rf"{spelled}{_VALUE}|^\s*{spelled}{_FIELD}", flags),
+        re.compile(rf"{spelled}{_VALUE}|^\s*(?:#\s*define\s+{spelled}\b|{spelled}{_FIELD})", flags),
     )
     is_in_text = False
     for number, line in enumerate(file.lines, 1):

@@ -13,6 +13,7 @@ _LITERAL = (
 _ASSIGNED = re.compile(
     r"[\"'`\])]*\s*(?:\??:[\w\[\]<>,.|&*? ]{1,40}?)?(:?=(?![=>])|:(?![:=]))-?(?=\s|\S)\s*(\S.*)"
 )
+_DEFINED = re.compile(r"\s*#\s*define\s")
 _PASSED = re.compile(rf"[\"'`],\s*({_LITERAL})\s*[,)]")
 _FALLBACK = re.compile(rf"(?:\?\?|\|\||\bor\b|[\"'],)\s*({_LITERAL})[\s)]*\Z")
 _IS_LITERAL = re.compile(rf"(?:&?[\w.:]*[({{\[]\s*(?:\w+[:=]\s*)?)*{_LITERAL}")
@@ -35,6 +36,8 @@ def value_at(lines: Sequence[str], number: int, end: int, *, is_code: bool) -> t
     line = lines[number - 1][:_MAX_LINE_CHARS]
     if passed := _PASSED.match(line, end):
         return passed[1], True
+    if _DEFINED.match(line):
+        return _COMMENT.sub("", line[end:]).strip(), False
     if not (assigned := _ASSIGNED.match(line, end)):
         return "", False
     value = _COMMENT.sub("", _whole(lines, number, assigned[2])).strip().rstrip(",;").strip()

@@ -42,7 +42,7 @@ _INSERTED = re.compile(r"\{[^{}]*\}|\$\w+")
 _OUTSIDE_EXPRESSION = re.compile(r"(?:\A|[}%]\})(?:(?!\{[{%]).)*")
 """What of a line is in no expression of a template: `{{ port }}`."""
 _KEY = re.compile(r"\s*+(?:-\s++)*+[\"']?([\w.-]++)[\"']?\s*[:=]")
-_VALUE = r"[\"'`\])]*\s*(?:\??:[^=]{1,40}?)?(?::?=|:)-?\s*(?![=>])\S"
+_VALUE = r"[\"'`\])]*\s*(?:\??:[^=]{1,40}?)?(?::?=|:)-?\s*(?!=|>(?!-?$))\S"
 _FIELD = r"\s+[*\[\]]*[A-Za-z][\w.\[\]*]*\s*(?:[`/].*)?$"
 """What follows the name of a field in Go: its type, and its tags."""
 _READS = re.compile(r"\b(?:reads?|uses?|used)\b", re.I)

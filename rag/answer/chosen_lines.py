@@ -17,7 +17,7 @@ from rag.identifiers import CAMEL
 from rag.lines import lines_of
 from rag.quoting import one_line
 from rag.types import CodeFact, Hit, Prepared
-from rag.types.question_kinds import COMMAND, LINES
+from rag.types.question_kinds import COMMAND, LINES, LISTS
 
 _WHOLE_LINES = 15
 """A source with at most this many lines is quoted as a whole."""
@@ -97,12 +97,12 @@ class Sought:
             called = [(quoted or bare).rpartition(".")[2] for quoted, bare in _NAME.findall(question)]
         found = prepared.code_facts
         # All lines of a list are shown: the quote shows what is around them.
-        items = found.items if found and not found.is_list else ()
+        items = found.items if found and found.kind not in LISTS else ()
         facts = frozenset((item.location, item.path, item.start) for item in items)
         shown = found.items[: None if found.kind == LINES else 1] if found and found.kind in _QUOTED else ()
         names = tuple(dict.fromkeys(filter(None, called)))
         is_whole = found is not None and (found.count == len(found.items) or len(found.items) == 1)
-        listed = found.items if found and found.is_list and is_whole else ()
+        listed = found.items if found and found.kind in LISTS and is_whole else ()
         return cls(question, weights, names, facet, facts, shown, listed)
 
     def score(self, line: str) -> float:

@@ -28,7 +28,7 @@ from rag.markdown import plain
 from rag.quoting import code_span, fence, one_line, visible
 from rag.types import CodeFact, CodeFacts, Hit, NumberedSource, PlaceNote, Prepared, Usage, source_of
 from rag.types.answer import QUOTING
-from rag.types.question_kinds import AFFECTED, RECALL
+from rag.types.question_kinds import AFFECTED, LISTS, RECALL
 
 _OTHER_PLACES = 5
 _FEW_FACTS = 7
@@ -202,7 +202,7 @@ class _Writing:
         is_quoted = (
             is_quoted
             or found is None
-            or (len(found.items) <= _FEW_FACTS and not (found.is_list or found.kind in (AFFECTED, RECALL)))
+            or (len(found.items) <= _FEW_FACTS and found.kind not in (AFFECTED, RECALL, *LISTS))
         )
         quoted = asked_for or ([first] if is_quoted else [])
         quotations = tuple(self._quotation(one) for one in quoted)
@@ -275,7 +275,7 @@ class _Writing:
         differ = found.kind in (AFFECTED, RECALL) or len({one.reason for one in found.items}) > 1
         reason = visible(item.reason) if differ else ""
         what = ", ".join(filter(None, [reason, doubted]))
-        is_named = item.label and (not found.is_list or _have_names(found))
+        is_named = item.label and (found.kind not in LISTS or _have_names(found))
         text = item.path.rpartition("/")[2] if found.kind == RECALL else text
         name = f"`{one_line(item.label)}`" if is_named else _cut(text, _MAX_FACT_CHARS)
         return NamedPlace(name, item, self._path(item), _range(item.start, item.end), what, (n,) if n else ())
@@ -286,9 +286,9 @@ class _Writing:
         named = []
         for item, _ in each:
             name = ""
-            if found.is_list and _have_names(found):
+            if found.kind in LISTS and _have_names(found):
                 name = f"`{one_line(item.label)}` "
-            elif found.is_list:
+            elif found.kind in LISTS:
                 text = next((line.strip(" \t\r,;") for line in lines_of(item.text) if line.strip()), "")
                 name = f"{_cut(text, _MAX_MEMBER_CHARS)} "
             elif item.label and len(each) <= _FEW_OF_FILE:

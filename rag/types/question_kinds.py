@@ -17,3 +17,5 @@ RECALL, AGAIN, AFFECTED = "recall", "again", "affected"
 """The kinds of questions about a conversation, about its last answer, and for what a change of its subject
 affects, which its working set answers.
 """
+LISTS = frozenset((LIST, VARIABLES))
+"""The kinds whose facts are the members of something."""

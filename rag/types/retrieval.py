@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from rag.frames import frame
 from rag.types.code import Located, Span, pickled_by_arguments
-from rag.types.question_kinds import LIST, VARIABLES
 from rag.types.source import Kind, Unit
 
 MAX_QUESTION_CHARS = 16_000
@@ -106,11 +105,6 @@ class CodeFacts:
     certain_count: int
     complete: bool = True
     note: str = ""
-
-    @property
-    def is_list(self) -> bool:
-        """Whether the items are the members of something."""
-        return self.kind in (LIST, VARIABLES)
 
     @property
     def is_about_one_place(self) -> bool:

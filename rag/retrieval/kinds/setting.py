@@ -174,7 +174,7 @@ def _given(asked: Asked, index: ChunkIndex, words: list[str]) -> Iterator[_Line]
                 if value and not is_name_of(value, match["tail"]):
                     said = one_line(line.strip()[:_MAX_SHOWN_CHARS])
                     name = last_part(match["name"]) if kind_of_path(path) == "code" else match["name"]
-                    is_whole = name.lower() == "".join(words).lower()
+                    is_whole = name.lower() == "".join(words).lower() and name in _without_texts(line)
                     place = FactPlace(file, number, f"`{said}`", certain=is_whole, key=name)
                     yield _Line(_GIVEN, place, value, is_default)
 

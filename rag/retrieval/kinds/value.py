@@ -22,7 +22,7 @@ _DEFAULT = re.compile(
     rf"|\b(?:is|to) ({_LITERAL}))|^default\s+([\w\"'.-]+)\Z",
     re.I,
 )
-_COMMENT = re.compile(r"\s+(?:#|//|--)\s.*\Z")
+_COMMENT = re.compile(r"(?<=\s)(?:#|//|--)\s(?s:.*)")
 _ABOVE = re.compile(r"\s*(?:#|@|//|/?\*)")
 """The beginning of an attribute, an annotation or a comment, which belongs to the line below."""
 _HOLE = re.compile(r"\$\{|\{\{|%\(|\$\w")

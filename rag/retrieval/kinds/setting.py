@@ -165,8 +165,11 @@ def _given(asked: Asked, index: ChunkIndex, words: list[str]) -> Iterator[_Line]
     )
     for path in asked.first(_paths(index, words[-1]), _MAX_FILES, "files were read"):
         file = asked.file(index, path) if kind_of_path(path) not in ("test", "doc") else None
+        comment = False
         for number, line in enumerate(file.lines, 1) if file else ():
-            match = given.search(line[:_MAX_LINE_CHARS])
+            line = line[:_MAX_LINE_CHARS]
+            comment = "*/" not in line and (comment or line.lstrip().startswith("/*"))
+            match = None if comment else given.search(line)
             if file and match and not _COMMENT.match(line):
                 value, is_default = value_at(file.lines, number, match.end(), is_code=True)
                 if not value or not is_literal(value):

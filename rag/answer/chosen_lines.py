@@ -17,7 +17,7 @@ from rag.identifiers import CAMEL
 from rag.lines import lines_of
 from rag.quoting import one_line
 from rag.types import CodeFact, Hit, Prepared
-from rag.types.question_kinds import COMMAND, LINES, LIST
+from rag.types.question_kinds import COMMAND, LINES, LISTS
 
 _WHOLE_LINES = 15
 """A source with at most this many lines is quoted as a whole."""
@@ -63,6 +63,8 @@ _QUOTED = frozenset({LINES, COMMAND})
 _ORNAMENT = re.compile(r"""\s*(?:\[?!\[[^\]]*\]\(|<[^>]*>\s*$|[\w-]+="[^"]*"\s*/?>?\s*$)""")
 _HEADING = re.compile(r"\s*(?:#{1,6}|={1,6})\s")
 _SAYS = re.compile(r"\s*[^\s<>=#]+(?:\s+[^\s<>=]+){3}")
+_LISTED = re.compile(r"\s*(?:[-*+•|]\s|\d{1,3}[.)]\s|[(\[{\"'`].*,\s*$)")
+"""An item of a list, a row of a table, or a literal of one."""
 _WORD = re.compile(r"\w")
 _NAME = re.compile(rf"`([^`\s]+?)(?:\(\))?`|\b(?=\w)(\w*(?:{CAMEL}|_)\w*)\b")
 
@@ -95,12 +97,12 @@ class Sought:
             called = [(quoted or bare).rpartition(".")[2] for quoted, bare in _NAME.findall(question)]
         found = prepared.code_facts
         # All lines of a list are shown: the quote shows what is around them.
-        items = found.items if found and found.kind != LIST else ()
+        items = found.items if found and found.kind not in LISTS else ()
         facts = frozenset((item.location, item.path, item.start) for item in items)
         shown = found.items[: None if found.kind == LINES else 1] if found and found.kind in _QUOTED else ()
         names = tuple(dict.fromkeys(filter(None, called)))
         is_whole = found is not None and (found.count == len(found.items) or len(found.items) == 1)
-        listed = found.items if found and found.kind == LIST and is_whole else ()
+        listed = found.items if found and found.kind in LISTS and is_whole else ()
         return cls(question, weights, names, facet, facts, shown, listed)
 
     def score(self, line: str) -> float:
@@ -166,6 +168,16 @@ class ChosenLines:
     first: int
     last: int
     best: int
+
+
+def list_goes_on(lines: Sequence[str], last: int) -> int:
+    """Return the last line, from 0, of the list that a quotation up to a line ends in, else `last`."""
+    depth = _indent(lines[last])
+    for row in range(last + 1, len(lines)) if _LISTED.match(lines[last]) else ():
+        indent = _indent(lines[row])
+        if not lines[row].strip() or indent < depth or (indent == depth and not _LISTED.match(lines[row])):
+            return row - 1
+    return len(lines) - 1 if _LISTED.match(lines[last]) else last
 
 
 def chosen_lines(hit: Hit, sought: Sought) -> ChosenLines:

@@ -12,7 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from rag.answer.chosen_lines import ChosenLines, Sought, chosen_lines, defining_row, short, without_marks
+from rag.answer.chosen_lines import (
+    ChosenLines,
+    Sought,
+    chosen_lines,
+    defining_row,
+    list_goes_on,
+    short,
+    without_marks,
+)
 from rag.answer.wording import doubt, named_at, sentence_of_facts, sentence_of_place, what_it_is
 from rag.cut_code import Constructs
 from rag.lines import lines_of
@@ -20,7 +28,7 @@ from rag.markdown import plain
 from rag.quoting import code_span, fence, one_line, visible
 from rag.types import CodeFact, CodeFacts, Hit, NumberedSource, PlaceNote, Prepared, Usage, source_of
 from rag.types.answer import QUOTING
-from rag.types.question_kinds import AFFECTED, LIST, RECALL
+from rag.types.question_kinds import AFFECTED, LISTS, RECALL
 
 _OTHER_PLACES = 5
 _FEW_FACTS = 7
@@ -52,6 +60,13 @@ class Quotation:
         """The file and lines, in backticks only where Markdown would not show them unchanged."""
         place = f"{self.path}:{_range(self.first, self.last)}"
         return place if plain(place) == place else code_span(place)
+
+    @property
+    def goes_on(self) -> str:
+        """Where the list that is cut at the end of the quotation ends, as a sentence; "" if none is cut."""
+        offset = self.source.hit.start
+        end = list_goes_on(self.lines, self.last - offset) + offset
+        return f"The list goes on to line {end}." if end > self.last else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +202,12 @@ class _Writing:
         is_quoted = (
             is_quoted
             or found is None
-            or (len(found.items) <= _FEW_FACTS and found.kind not in (AFFECTED, LIST, RECALL))
+            or (len(found.items) <= _FEW_FACTS and found.kind not in (AFFECTED, RECALL, *LISTS))
         )
         quoted = asked_for or ([first] if is_quoted else [])
         quotations = tuple(self._quotation(one) for one in quoted)
         others = () if asked_for else self._others(quoted)
+        note = note or "".join(one.goes_on for one in quotations[:1] if not one.is_answer)
         return Extract(sentence, facts, more, quotations, note, others)
 
     def _sentence(self, source: NumberedSource, chosen: ChosenLines, word: str) -> str:
@@ -259,7 +275,8 @@ class _Writing:
         differ = found.kind in (AFFECTED, RECALL) or len({one.reason for one in found.items}) > 1
         reason = visible(item.reason) if differ else ""
         what = ", ".join(filter(None, [reason, doubted]))
-        is_named = item.label and found.kind != LIST
+        is_named = item.label and (found.kind not in LISTS or _have_names(found))
+        text = item.path.rpartition("/")[2] if found.kind == RECALL else text
         name = f"`{one_line(item.label)}`" if is_named else _cut(text, _MAX_FACT_CHARS)
         return NamedPlace(name, item, self._path(item), _range(item.start, item.end), what, (n,) if n else ())
 
@@ -269,7 +286,9 @@ class _Writing:
         named = []
         for item, _ in each:
             name = ""
-            if found.kind == LIST:
+            if found.kind in LISTS and _have_names(found):
+                name = f"`{one_line(item.label)}` "
+            elif found.kind in LISTS:
                 text = next((line.strip(" \t\r,;") for line in lines_of(item.text) if line.strip()), "")
                 name = f"{_cut(text, _MAX_MEMBER_CHARS)} "
             elif item.label and len(each) <= _FEW_OF_FILE:
@@ -291,6 +310,11 @@ class _Writing:
 
     def _path(self, one: Hit | CodeFact) -> str:
         return one_line(f"{one.repo}:{one.path}" if self._several else one.path)
+
+
+def _have_names(found: CodeFacts) -> bool:
+    """Return whether each member of a list has a name of its own, rather than that of what holds them all."""
+    return len({item.label for item in found.items}) == len(found.items)
 
 
 def fenced(quotation: Quotation) -> str:

@@ -54,6 +54,7 @@ from rag.types.question_kinds import (
     OVERVIEW,
     RECALL,
     SETTING,
+    VARIABLES,
 )
 
 CHECKED_HITS = 3
@@ -204,7 +205,7 @@ def _is_in(hits: Sequence[Hit], word: str) -> bool:
 
 def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     """Return whether the question names what the facts are about, as the code does, or as "it"."""
-    if facts.kind in (AFFECTED, AGAIN, COMMAND, HISTORY, LINES, OVERVIEW, RECALL, SETTING):
+    if facts.kind in (AFFECTED, AGAIN, COMMAND, HISTORY, LINES, OVERVIEW, RECALL, SETTING, VARIABLES):
         return True
     name, sought = last_part(facts.subject), found.sought
     if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rag.analysis import is_stop_word, terms
+from rag.analysis import is_stop_word
 from rag.identifiers import MARKS, composed
 from rag.ports import ChunkIndex
 from rag.retrieval.question import ParsedQuestion, last_part, without_marks
@@ -45,15 +45,7 @@ _OF_CODE = re.compile(
 """The same if the name is written like code: with punctuation, or between backticks."""
 
 
-_VALUE = re.compile(
-    rf"\A\W*(?:what is|what's|which is|show me) the (?:default )?(?:value|default) (?:of|for) "
-    rf"{UNIT}{NAME}{HERE}"
-    rf"|\A\W*(?:what|which value) (?:is|does) {UNIT}{NAME} (?:set to|have){HERE}",
-    re.I,
-)
-"""What asks for the value of a constant."""
 _SPAN, _SPANNED = re.compile(r"`([^`\n]{1,200})`"), "spanned_name"
-_MAX_READ = 64
 _DECLARES = 1.2
 """What the declaration of a type counts; another definition of its name counts 1."""
 
@@ -72,13 +64,6 @@ def asked_definition(question: ParsedQuestion) -> str:
     name = without_marks(found[1]) if found else ""
     is_written = name in question.names or not (name.isidentifier() or is_stop_word(name))
     return found[1] if found and name and is_written else ""
-
-
-def asked_value(question: ParsedQuestion) -> str:
-    """Return the name of the constant whose value is all that a question asks for; "" if it asks for more."""
-    found = _VALUE.match(question.text)
-    name = without_marks(next(filter(None, found.groups()), "")) if found else ""
-    return last_part(name) if name in question.names else ""
 
 
 def definition_chunks(index: ChunkIndex, name: str) -> dict[int, float]:
@@ -118,17 +103,3 @@ def _defining(index: ChunkIndex, name: str) -> list[int]:
 def _heads(index: ChunkIndex, found: Sequence[CodeDefinition]) -> list[int]:
     """Return the chunks in which definitions begin."""
     return list(dict.fromkeys(chunk_at(index, index.chunks_of(one.path), one.start) for one in found))
-
-
-def value_chunks(index: ChunkIndex, name: str) -> list[int]:
-    """Return the chunks that declare a constant of a name with its value; none if these are many."""
-    declares = re.compile(
-        rf"^[^\n#/*\"'=]*(?<![\w$.>]){re.escape(name)}(?:\s*:[^=\n]{{1,60}})?\s*(?:=(?![=~])|:=)"
-        rf"|^\s*#\s*define\s+{re.escape(name)}\b",
-        re.M,
-    )
-    whole = terms(name)[-1:]
-    chunks = [chunk for term in whole for chunk in index.postings(term).chunks[:_MAX_READ].tolist()]
-    found = [chunk for chunk in chunks if declares.search(composed(index.hit(chunk, 0.0, {}).text))]
-    found = found or _heads(index, index.graph.values(name))  # a member of a group without `=`
-    return found if len(found) <= MAX_CHUNKS else []

@@ -183,7 +183,7 @@ def _about(past: Sequence[Exchange], carry: Carry) -> tuple[WeighedPlace, ...]:
 def _setting_meant(past: Sequence[Exchange]) -> tuple[str, tuple[WeighedPlace, ...]]:
     """Return the setting that the last question was for which names something, and its place; "" for none."""
     last = next((one for one in reversed(past) if not bare_pronoun(one.question)), past[0])
-    setting = setting_asked(asked_in(last).text)
+    setting = last.setting or setting_asked(asked_in(last).text)
     places = [replace(place, symbol=setting, scope="") for place in last.places[:1]]
     return setting, tuple(WeighedPlace(place, 1.0, last.question) for place in places)
 

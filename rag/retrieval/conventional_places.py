@@ -25,7 +25,7 @@ class Place:
 
 def headed(path: str, words: str, most: int = 3) -> Place:
     """Return the sections of files with one of the words in their heading, in any markup."""
-    line = rf"^(?![^\n]*\]\()[ \t#=.*]*(?:[^\n.:,\[]{{0,30}}\b)?(?:{words})"
+    line = rf"^(?![^\n]*\]\()[ \t#=.*]*(?:[^\n.:,\[<]{{0,30}}\b)?(?:{words})"
     return Place(path, line, most, headed=True)
 
 

@@ -58,6 +58,10 @@ _ITEM = re.compile(
 """A member of a list, with the place or the number of the source that it has."""
 _AFTER_LIST = re.compile(r"^(?:Other places:|\[\d+\] )", re.M)
 _WHERE = re.compile(r"(?:in|for)\b", re.I)
+_SETTING = re.compile(
+    r"`([\w.-]+)` is (?:(?:declared|read) in `|`[^\n]{1,200}`(?: by default)? \(`[^`\n]+:\d+`\)[:.])"
+)
+"""How an answer that is sure about a setting begins."""
 _MAX_CHARS = 160
 
 
@@ -114,6 +118,12 @@ def listed_in(answer: str, cited: Mapping[int, Subject]) -> tuple[Subject, ...]:
         elif place := cited.get(int(item["number"])):
             found.append(place)
     return tuple(found) if len(found) > 1 else ()
+
+
+def setting_in(answer: str) -> str:
+    """Return the setting that the first sentence of an answer is about; "" for another answer."""
+    found = _SETTING.match(answer)
+    return found[1] if found else ""
 
 
 def whole_asked(text: str) -> Literal["definition", "file", ""]:

@@ -14,7 +14,7 @@ from rag.code.languages import kind_of_path
 from rag.identifiers import composed
 from rag.ports import ChunkIndex, Embedder, Reranker, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
-from rag.retrieval.asked_definition import asked_definition, asked_value, definition_chunks, value_chunks
+from rag.retrieval.asked_definition import asked_definition, definition_chunks
 from rag.retrieval.build_commands import asked_script
 from rag.retrieval.changes import read_change
 from rag.retrieval.context import CARRY, Carry, ContextualQuestion, in_context
@@ -38,13 +38,13 @@ from rag.retrieval.relations import (
     shown_factor,
 )
 from rag.retrieval.rerank import RERANKED, rerank
-from rag.retrieval.shown_definition import named_by, named_by_key
+from rag.retrieval.shown_definition import named_at, named_by, named_by_key
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
 from rag.retrieval.working_set import Exchange, WeighedPlace
 from rag.types import CodeFacts, Hit, Subject
-from rag.types.question_kinds import CALLERS, COMMAND, LINES, MESSAGE, OVERVIEW, SETTING
+from rag.types.question_kinds import CALLERS, COMMAND, LINES, MESSAGE, OPTIONS, OVERVIEW, SETTING, VARIABLES
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
@@ -258,7 +258,7 @@ def _kinds(sought: ContextualQuestion, purpose: str, *, is_pointed: bool) -> lis
     if any(path for path, *_ in sought.question.lines):
         return [LINES]
     if purpose:
-        return [COMMAND] if purpose != OVERVIEW else []
+        return [] if purpose == OVERVIEW else [VARIABLES if purpose in (VARIABLES, OPTIONS) else COMMAND]
     text = sought.question.text
     if sought.setting:
         kinds = kinds_of(text)
@@ -320,7 +320,15 @@ def _named(
     question = sought.question
     asked = asked_definition(question)
     names = [last_part(name) for name in (asked, without_marks(asked), *question.names) if name]
-    named = [(named_by(index, hit, names, sought.terms), index) for hit, index in best[:k]]
+    named = [
+        (
+            named_at(index, hit, hit.asked_line)
+            if hit.asked_line
+            else named_by(index, hit, names, sought.terms),
+            index,
+        )
+        for hit, index in best[:k]
+    ]
     if script := asked_script(question.text):
         named = [(named_by_key(hit, script), index) for hit, index in named]
     return named + list(best[k:])
@@ -356,7 +364,9 @@ def exchange(question: str, found: RetrievalResult) -> Exchange:
     """Return an earlier question with the places found, where its answer is not known."""
     shown = found.hits[:SHOWN_HITS]
     places = tuple(Subject.of(hit.span) for hit in shown)
-    return Exchange(question, places, found.sought.subject, tuple(hit.score for hit in shown))
+    facts, scores = found.code_facts, tuple(hit.score for hit in shown)
+    setting = facts.subject if facts and facts.kind == SETTING and facts.certain_count else ""
+    return Exchange(question, places, found.sought.subject, scores, setting=setting)
 
 
 def _gather(
@@ -391,8 +401,6 @@ def _gather(
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}
     phrases |= dict.fromkeys(url_path_chunks(index, sought.question.text), SOUGHT)
-    if name := asked_value(sought.question):
-        phrases |= dict.fromkeys(value_chunks(index, name), SOUGHT)
     mentioned += phrases
     named = rank.union([np.asarray(mentioned, np.int64)])
     near = nearest(searcher.vectors, index, query, CANDIDATES)

@@ -62,7 +62,8 @@ class Exchange:
 
     `subject` is what "it" meant in that question; None if that is not known. `is_set` means that no question
     was asked, but the user named the subject of the next one, `is_outdated` that the places have changed
-    since. `listed` are the members of the list that the answer is, if it is one.
+    since. `listed` are the members of the list that the answer is, if it is one; `setting` is the setting
+    that it is about.
     """
 
     question: str
@@ -72,6 +73,7 @@ class Exchange:
     is_set: bool = False
     is_outdated: bool = False
     listed: tuple[Subject, ...] = ()
+    setting: str = ""
 
     @classmethod
     def about(cls, subject: Subject) -> Exchange:

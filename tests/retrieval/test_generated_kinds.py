@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag.retrieval.asked_definition import asked_value
-from rag.retrieval.question import parse_question
+from rag.retrieval.kinds.recognition import setting_asked
 from rag.retrieval.search import search
 
 FILES = {
@@ -149,7 +148,7 @@ def test_the_value_of_a_constant_is_where_it_is_declared(searcher, form, name, l
     "question", ["What is the value of time?", "What is the value of a cart with two items?", "Who is X_Y?"]
 )
 def test_a_question_that_asks_for_no_constant(question):
-    assert asked_value(parse_question(question)) == ""
+    assert setting_asked(question) == ""
 
 
 @pytest.mark.parametrize(

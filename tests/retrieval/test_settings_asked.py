@@ -82,7 +82,8 @@ def test_a_default_in_an_attribute_is_that_of_the_next_line(searchers: list[Sear
 def test_a_default_that_has_no_name_is_the_value_of_what_it_is_of(searchers: list[Searcher]):
     facts = search(searchers, "what port does it listen on by default?").code_facts
     assert facts is not None
-    assert [(one.path, one.start) for one in facts.items] == [("app/serve.go", 5)]
+    assert [(one.path, one.start) for one in facts.items] == [("app/serve.go", 5), ("app/config.rs", 3)]
+    assert facts.summary == "`Port` is `8080` (`app/serve.go:5`)"
 
 
 def test_another_question_ends_what_is_said_of_a_setting(searchers: list[Searcher]):

@@ -19,13 +19,15 @@ from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.build_commands import commands_in
 from rag.retrieval.conventional_places import AGENTS, CI, GUIDE, MANUAL, README, TASKS
-from rag.retrieval.kinds.asked import Asked, code_facts
+from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts
 from rag.types import CodeFacts
 from rag.types.question_kinds import COMMAND
 
 PURPOSES = ("install", "build", "run", "test", "lint")
+IN_CI, IN_CONTAINER = "ci", "container"
+"""Other things that are asked for: what CI runs, and how to run in a container."""
 _MAX_CHARS, _MAX_FILES, _MAX_LINES = 100, 24, 3_000
-_MAX_FACTS = 4
+_MAX_FACTS, _MAX_STEPS, _MAX_SHOWN_LINES = 4, 4, 12
 _PROGRAMS = frozenset(
     """ansible-galaxy ansible-playbook apk apt apt-get bazel brew bun bundle cabal cargo cmake composer ctest
     deno docker docker-compose dnf dotnet dune flutter gem go gradle gradlew hatch helm invoke just lein make
@@ -66,6 +68,9 @@ _NEEDED = {
 }
 """The file without which a program runs nothing of the project."""
 _IN_CI = re.compile(CI, re.I)
+_ON_CHANGE = re.compile(r"\bpull_request\b|\bmerge_request")
+_STEP = re.compile(r"\s*(?:- )?(?:run|script|before_script|install|commands?):\s*(.*)")
+_CONTAINERS = frozenset(("docker", "docker-compose", "podman"))
 _FILES = tuple(
     re.compile(one, re.I)
     for one in (
@@ -121,6 +126,15 @@ class ProjectCommand:
     path: str
     line: int
 
+    def is_for(self, purpose: str) -> bool:
+        """Return whether it does what is asked for: to run in a container is to run with another program."""
+        programs = self.text.split()[:1]
+        return (
+            self.purpose == "run" and programs[0] in _CONTAINERS
+            if purpose == IN_CONTAINER
+            else self.purpose == purpose
+        )
+
     @property
     def by_convention(self) -> bool:
         """Whether only the presence of a file says so."""
@@ -135,8 +149,10 @@ class ProjectCommand:
 def find(asked: Asked) -> CodeFacts | None:
     """Return the commands for what a question asks to do, the most usual first; None if there are none."""
     for index in asked.indexes:
+        if asked.purpose == IN_CI:
+            return _run_in_ci(asked, index)
         named_first = partial(_shared, frozenset(asked.question.question.text.lower().split()))
-        found = [one for one in project_commands(index) if one.purpose == asked.purpose]
+        found = [one for one in project_commands(index) if one.is_for(asked.purpose)]
         found = sorted(found, key=named_first)[:_MAX_FACTS]
         places = [asked.place(index, one.path, one.line, "") for one in found]
         said = [f"{one.shown} (`{one_line(one.path)}:{one.line}`)" for one in found]
@@ -144,6 +160,44 @@ def find(asked: Asked) -> CodeFacts | None:
         if facts is not None:
             return replace(facts, note=f"Also: {', '.join(said[1:])}" if said[1:] else "")
     return None
+
+
+def _run_in_ci(asked: Asked, index: ChunkIndex) -> CodeFacts | None:
+    """Return what the steps of CI run: those of the file that has the checks of a change."""
+    steps = [*_steps(index)]
+    own = index.hit(0, 0.0, {}).repo.lower() if len(index) else ""
+    first = [one for one in steps if one.path == steps[0].path]
+    first.sort(key=lambda one: _purpose(one.text, own) not in ("lint", "test", "build"))
+    first = sorted(first[:_MAX_STEPS], key=lambda one: one.line)
+    others = dict.fromkeys(f"`{one_line(one.path)}`" for one in steps if one.path != first[0].path)
+    for file in filter(None, [asked.file(index, first[0].path) if first else None]):
+        last = max(one.line for one in first if one.line < first[0].line + _MAX_SHOWN_LINES)
+        said = ", ".join(one.shown for one in first)
+        summary = f"CI runs {said} (`{one_line(file.path)}:{first[0].line}`)"
+        facts = code_facts(asked, COMMAND, IN_CI, summary, [FactPlace(file, first[0].line, "", last)])
+        return facts and replace(facts, note=f"Also: {', '.join(others)}" if others else "")
+    return None
+
+
+def _steps(index: ChunkIndex) -> Iterator[ProjectCommand]:
+    """Yield the commands that the steps of CI run, each once: those of the checks of a change first."""
+    paths = [path for _, path in _paths(index) if _IN_CI.search(path)]
+    checks = [(path, read[0]) for path in paths if (read := index.file_text(path))]
+    found = dict[str, ProjectCommand]()
+    for path, content in sorted(checks, key=lambda one: not _ON_CHANGE.search(one[1])):
+        inside, begins = -1, ""
+        for number, line in enumerate(lines_of(content)[:_MAX_LINES], 1):
+            text, indent = line.strip(), len(line) - len(line.lstrip())
+            step = _STEP.match(line)
+            if step and step[1][:1] in ("", "|", ">"):
+                inside, begins = indent, "" if step[1] else "- "
+                continue
+            inside = inside if indent > inside or not text else -1
+            said = text.removeprefix("- ") if inside >= 0 and text.startswith(begins) else ""
+            said = step[1] if step else said
+            if said and said[0] not in "#{" and len(said) <= _MAX_CHARS:
+                found.setdefault(said, ProjectCommand(IN_CI, said, path, number))
+    yield from found.values()
 
 
 def _shared(asked: Set[str], one: ProjectCommand) -> int:

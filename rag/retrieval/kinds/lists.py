@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 import numpy as np
 
@@ -26,6 +27,7 @@ _MIN_SCORE = 0.7
 _OTHER_FILES, _MEMBER_FILES = 40, 120
 """How many files are read to complete a list, by their text and as the graph has the members."""
 _CODE = 0
+_ONLY_ALIKE = f"{INCOMPLETE}only lines like the first were read"
 _DERIVED = re.compile(
     rf"\b([{UPPER}]\w+) (?:sub-?classes|implementations)\b"
     rf"|\b(?:sub-?classes|implementations) of (?:the )?`?([{UPPER}]\w+)"
@@ -73,7 +75,7 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
     file, series, subject = best.file, best.series, best.subject
     note = f"{INCOMPLETE}only lines near the best hits were read" if best.is_cut else ""
     base: list[FactPlace] = []
-    places, every = [FactPlace(file, line, f"member of {named(subject)}") for line in series.members], 0
+    places, every = [_member(file, line, name, subject) for line, name in series.members.items()], 0
     if best.is_shared or (series.shape in SHARED and series.anchor not in KEYWORDS):
         is_base_shown = series.shape == "subclass" and _DERIVED_TERMS.isdisjoint(wanted)
         base = _definition(asked, file.index, subject) if is_base_shown else []
@@ -83,9 +85,11 @@ def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts |
         subject, first = values[0].scope.rpartition(".")[2], min(series.members)
         before = file.lines[first - 1].partition(series.members[first])[0]
         alike = [one.start for one in values if file.lines[one.start - 1].startswith(before + one.name)]
-        lines, every = sorted({*alike, *series.members}), len(alike)
-        places = [FactPlace(file, line, f"member of {named(subject)}") for line in lines]
-        note = "" if every == len(values) else f"{INCOMPLETE}only lines like the first were read"
+        names = series.members | {one.start: one.name for one in values if one.start in alike}
+        places, every = [_member(file, *each, subject) for each in sorted(names.items())], len(alike)
+        note = "" if every == len(values) else _ONLY_ALIKE
+    elif sort_of(file, series) == "enum":
+        note = note or _ONLY_ALIKE
     if note and series.shape == "call" and sort_of(file, series) in ("function", "call"):
         return None  # a call in so many files does something, and registers nothing
     count = max(every, len({(one.file.path, one.line) for one in places}))
@@ -138,8 +142,7 @@ def _everywhere(
             is_partial = True
             continue
         places += [
-            FactPlace(other, number, f"member of {named(subject)}")
-            for number in _lines_of(other.lines, series, needle)
+            _member(other, number, name, subject) for number, name in _lines_of(other.lines, series, needle)
         ]
     known = {(one.file.path, one.line) for one in places}
     more = _subclasses(index, series.anchor) if is_partial and series.shape == "subclass" else []
@@ -147,7 +150,7 @@ def _everywhere(
     count = len(places) + len(more)
     for path, line in more[: max(MAX_FACTS - len(places), 0)]:
         if (other := asked.file(index, path, most=_MEMBER_FILES)) is not None:
-            places.append(FactPlace(other, line, f"member of {named(subject)}"))
+            places.append(_member(other, line, "", subject))
     is_partial = is_partial and not (series.shape == "subclass" and index.graph.definitions(series.anchor))
     return places, f"{INCOMPLETE}only {_OTHER_FILES} files were read" if is_partial else "", count
 
@@ -159,19 +162,23 @@ def _subclasses(index: ChunkIndex, name: str) -> list[tuple[str, int]]:
     return [at for at in dict.fromkeys(uses) if kind_of_path(at[0]) != "test"]
 
 
-def _lines_of(lines: list[str], series: Series, needle: str) -> Iterator[int]:
-    """Yield the numbers of the lines that have the shape of a series, and so the `needle`, ascending."""
+def _member(file: FileText, line: int, name: str, subject: str) -> FactPlace:
+    return FactPlace(file, line, f"member of {named(subject)}", key=name)
+
+
+def _lines_of(lines: list[str], series: Series, needle: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that have the shape of a series, and so the `needle`, ascending, and their names."""
     if series.shape == "decorated":  # on a line above
         if any(needle in line for line in lines):
             same = (
                 one for one in series_of(lines) if (one.shape, one.anchor) == ("decorated", series.anchor)
             )
-            yield from sorted(number for one in same for number in one.members)
+            yield from sorted(member for one in same for member in one.members.items())
         return
     for number, line in enumerate(lines, 1):
-        shapes = ((shape, anchor) for shape, anchor, _ in shapes_of(line)) if needle in line else ()
-        if (series.shape, series.anchor) in shapes:
-            yield number
+        shapes = shapes_of(line) if needle in line else ()
+        found = (name for shape, anchor, name in shapes if (shape, anchor) == (series.shape, series.anchor))
+        yield from ((number, name) for name in islice(found, 1))
 
 
 def _distance(one: str, other: str) -> int:

@@ -182,7 +182,8 @@ _SETTINGS = re.compile(
     r"|(?:which|what) variable (?:sets|says|controls|enables|disables|turns|limits|configures|defines)"
     r"|(?:if|when|where|unless) (?:i|we|you|nothing|none|no \w+)\b[^?.,;]{0,20}"
     r"\b(?:say|said|set|given?|specif\w+|configur\w+|nothing|change|pass(?:ed)?)"
-    r"|what is \S{1,80} set to|(?:if|when) (?:i|we|you) (?:leave|omit)\b"
+    r"|what is \S{1,80} set to|value of (?-i:[`\"']?(?:\S*[_.-]\S+|[A-Z]{3,}|[a-z]+[A-Z]\w*))"
+    r"|(?:if|when) (?:i|we|you) (?:leave|omit)\b"
     r"|in \w+\.(?:ya?ml|toml|ini|conf|json|cfg))\b",
     re.I,
 )
@@ -191,6 +192,14 @@ _ASKS_SETTING = re.compile(
     r"|how (?:many|much|long|big|large|often|far|old)|^\s*(?:is|are|does)"
     r"|where (?:can|do) i set|option|setting|flag|default|limit|environment variable|unless)\b",
     re.I,
+)
+_SET_OR_READ = re.compile(
+    r"^\W*(?:and )?(?:who|what|which \w+) reads? \S+\W*$|\bwhere (?:is|does) \S+ (?:set|read|configured)\W*$",
+    re.I,
+)
+"""What asks for the places of a setting, if it names one."""
+_VALUE_OF = re.compile(
+    r"\b(?:(?:value|default) (?:of|for)|what is) [`\"']?(\w+)[`\"']?(?= set to|\W*$)", re.I
 )
 _NO_SETTING = re.compile(
     r"\b(?:who|what|where)\b[^?.]{0,40}\b(?:calls?|callers?)\b|\b(?:happens|tested|tests?)\b|^\s*what if\b"
@@ -318,8 +327,10 @@ def _asks_for_setting(text: str) -> bool:
     return (
         len(text) <= _MAX_SETTING_CHARS
         and _is_request(text)
-        and bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text))
-        and not _NO_SETTING.search(text)
+        and (
+            bool(_SET_OR_READ.search(text) and settings_named(text))
+            or bool(_SETTINGS.search(text) and _ASKS_SETTING.search(text) and not _NO_SETTING.search(text))
+        )
     )
 
 
@@ -331,7 +342,10 @@ def setting_asked(text: str) -> str:
 def settings_named(text: str) -> list[str]:
     """Return the words of a question that are written as a setting may be."""
     words = (one for one in _WRITTEN.findall(text) if re.search(r"[\w-][_-]|\.\w|^--|^[A-Z\d_]{3,}$", one))
-    return list(dict.fromkeys(last_part(word.lstrip("-")).removeprefix("CONFIG_") for word in words))
+    asked = [one[1] for one in _VALUE_OF.finditer(text) if re.search(CAMEL, one[1])]
+    return list(
+        dict.fromkeys(last_part(word.lstrip("-")).removeprefix("CONFIG_") for word in [*words, *asked])
+    )
 
 
 def _is_request(text: str) -> bool:

@@ -18,6 +18,7 @@ from rag.types.question_kinds import (
     RECALL,
     SETTING,
     TRACE,
+    VARIABLES,
 )
 
 _RULES: Mapping[str, tuple[str, int]] = {
@@ -31,6 +32,7 @@ _RULES: Mapping[str, tuple[str, int]] = {
     SETTING: ("setting", 0),
     TRACE: ("path", 0),
     COMMAND: ("commands", 0),
+    VARIABLES: ("variables", 0),
 }
 """The module with the rules of each kind, and the number of hits that they need."""
 

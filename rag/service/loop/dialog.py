@@ -26,7 +26,7 @@ from rag.prompt.templates import load_template, render_instructions
 from rag.retrieval.answerability import judge
 from rag.retrieval.context import lacks_subject, subject_of
 from rag.retrieval.expand_definitions import other_parts
-from rag.retrieval.follow_ups import listed_in
+from rag.retrieval.follow_ups import listed_in, setting_in
 from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
@@ -619,4 +619,13 @@ def _exchange(earlier: DialogTurn) -> Exchange:
     is_outdated = turn.freshness is not None and turn.freshness.is_stale
     places, scores = tuple(Subject.of(c.span) for c in used), tuple(c.score for c in used)
     listed = () if is_outdated else listed_in(turn.answer, {c.n: Subject.of(c.span) for c in turn.citations})
-    return Exchange(turn.question, places, earlier.subject, scores, is_outdated=is_outdated, listed=listed)
+    setting = "" if is_outdated else setting_in(turn.answer)
+    return Exchange(
+        turn.question,
+        places,
+        earlier.subject,
+        scores,
+        is_outdated=is_outdated,
+        listed=listed,
+        setting=setting,
+    )

@@ -29,7 +29,7 @@ from rag.retrieval.uses import definitions_meant
 from rag.service.repositories.repository import Repository
 from rag.service.tools.explored_definitions import NO_USES, ExploredPlace, Lead, lead_of_hit, lines_in, short
 from rag.types import CodeDefinition, CodeFact, Hit
-from rag.types.question_kinds import CALLERS, LINES, LIST, MESSAGE, SETTING, TRACE
+from rag.types.question_kinds import CALLERS, LINES, LISTS, MESSAGE, SETTING, TRACE
 
 DEPTH = 24
 """Ranked chunks that are considered for each part of a question, if the budget has no room for more."""
@@ -131,7 +131,7 @@ class _Part:
         if facts is not None and self.first and not self.callers_are_named:
             found.facts += _definitions(repository, [facts.subject], ())
             found.facts += _grouped(self.first, most=None if facts.kind == LINES else _FEW_LINES)
-            found.facts += _members(repository, self.first if facts.kind == LIST else ())
+            found.facts += _members(repository, self.first if facts.kind in LISTS else ())
         ranked = result.ranked[:_AFTER_FACTS] if self.is_answered else result.ranked
         hits = [lead_of_hit(repository, hit, self.weights) for hit in ranked]
         by_rank = _excerpts(repository, ranked, self.weights, with_weak=with_weak or self.for_tests)
@@ -211,7 +211,7 @@ class _Part:
             is_known = len(self.names) == 1 or defined or len(lines_with(store, name)) <= _MAX_USES
             if is_known and (self._lists_uses or led.isdisjoint(defined)):
                 yield from _mentions(self.repository, name, self.paths)
-        if self.facts is not None and self.facts.kind == LIST and self.facts.subject not in self.names:
+        if self.facts is not None and self.facts.kind in LISTS and self.facts.subject not in self.names:
             yield from _mentions(self.repository, self.facts.subject, self.paths)
 
     def _lines_of_files(self) -> list[ExploredPlace]:
@@ -344,7 +344,7 @@ def _facts_by_order(result: RetrievalResult, *, named: bool) -> tuple[list[CodeF
     items = [item for item in facts.items if item.path]
     if question.paths and not any(_in_paths(item.path, question.paths) for item in items):
         return [], items
-    if facts.kind == LIST:
+    if facts.kind in LISTS:
         about = term_set(facts.subject) & term_set(result.sought.question.text)
         if not about or (named and facts.subject not in question.names):
             return [], items

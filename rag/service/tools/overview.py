@@ -321,7 +321,7 @@ class _Reading:
         """Yield questions that the search answers with confidence, about the main definitions of parts."""
         if any(one.about == "Test" for one in steps):
             yield "How do I run the tests?"
-        names = [one.name for one, _ in self._leads]
+        names = dict.fromkeys(one.name for one, _ in self._leads)
         forms = ("What does `{}` do?", "Who calls `{}`?", "How does `{}` work?")
         asked = [forms[number % len(forms)].format(one_line(name)) for number, name in enumerate(names)]
         found = 0

@@ -48,8 +48,6 @@ _BEGINNING = frozenset("begin beginning first start starting started".split())
 """One of these words is in a question for where to start."""
 _MAX_DESCRIPTION_CHARS, _MAX_CHARS, _MAX_PATH_CHARS = 200, 70, 120
 _FEW_LINKS = 20
-_MIN_STARTED = 0.1
-"""The least share of the code that is around an entry point, to come first."""
 _MAX_ARROWS = 14
 _KEPT = 16
 _MAX_NAMES = 5
@@ -291,22 +289,12 @@ class _Reading:
     def _starts(self) -> Iterator[OverviewStatement]:
         files = self._survey.files
         found = [one for one in entry_points(self._survey) if one.what != ENTRY or one.leads_to in files]
-        sizes = {one.path: self._size_around(one.path) for one in found}
-        least = _MIN_STARTED * sum(len(file.lines) for file in self._survey.of_kind("code"))
-        own = self._repository.source.name
-        minor = {path for path, size in sizes.items() if "/" in path and size < least}
-        found.sort(key=lambda one: (one.path in minor, one.name != own, -sizes[one.path]))
+        found.sort(key=lambda one: one.name != self._repository.source.name)
         programs = [one for one in found if one.what != CONTAINER] or found[:1]
         for one in [one for one in programs if one.what == programs[0].what][:_MAX_STARTS]:
             named = [one.name] if one.name != one.path else []
             shown = " → ".join(f"`{one_line(name)}`" for name in (*named, *filter(None, [one.leads_to])))
             yield OverviewStatement("Starts", f"{one.what} {shown}".strip(), one.path, one.start)
-
-    def _size_around(self, path: str) -> int:
-        """Return the lines of code in the same folder at the top."""
-        top = path.partition("/")[0]
-        code = self._survey.of_kind("code")
-        return sum(len(file.lines) for file in code if file.path.partition("/")[0] == top)
 
     def _documents(self) -> Iterator[OverviewStatement]:
         """Yield the document that explains the structure, else how to contribute."""

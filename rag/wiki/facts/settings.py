@@ -79,15 +79,15 @@ def settings_of(survey: Survey, own: Set[str]) -> list[WikiSetting]:
 
 def _variables(file: File) -> Iterator[WikiSetting]:
     """Yield the variables that code names, each with the help and the default near it."""
-    prefix = _PREFIX.search(file.text) if "nv" in file.text else None
+    prefix = _PREFIX.search(file.text)
     for match in _VARIABLE.finditer(file.text):
         row = file.text.count("\n", 0, match.start(match.lastindex or 0))
         about, default = _near(file, row)
         second = _SECOND.match(file.text, match.end())
         name = match[match.lastindex or 0]
         yield WikiSetting(name, file.path, row + 1, about, second[1] if second else default)
-    for match in _BOUND.finditer(file.text) if prefix else ():
-        name = f"{prefix[1]}_{match['name']}".upper().replace("-", "_")
+    for match in _BOUND.finditer(file.text):
+        name = f"{prefix[1]}_{match['name']}".upper().replace("-", "_") if prefix else match["name"]
         row = file.text.count("\n", 0, match.start())
         yield WikiSetting(name, file.path, row + 1, match["help"] or "", match["default"] or "")
 

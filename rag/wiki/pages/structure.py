@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MAX_PAGES = 60
 _MAX_RELATED = 6
 _MAX_FOUND_FILES = 12
+_OTHER_CODE = "Other code"
 _MAX_SUBJECT_FILES, _MAX_PARTS, _MIN_PART_LINES = 40, 14, 300
 
 
@@ -215,7 +216,7 @@ def _subject_pages(facts: WikiFacts, used: set[str]) -> list[WikiPage]:
         paths = tuple(dict.fromkeys(symbol.path for symbol in subject.symbols))
         summaries = (documented(symbol.summary.text) for symbol in subject.types if symbol.summary)
         said = [sentence(next((text for text in summaries if len(text.split()) > 2), ""), MAX_DESCRIPTION)]
-        said += [f"What the code does with them: {', '.join(subject.verbs)}"] if subject.verbs else []
+        said += [f"Operations: {', '.join(subject.verbs)}"] if subject.verbs else []
         about = ". ".join(text.rstrip(".") for text in said if text)
         about = about or f"{counted(len(subject.symbols), 'definition')} in {counted(len(paths), 'file')}"
         name = new_id(subject.title, used)
@@ -238,7 +239,7 @@ def _parts(facts: WikiFacts, most: int) -> list[Concept]:
     found = sorted((one for one in found if one.lines >= _MIN_PART_LINES), key=lambda one: -one.lines)
     taken = {file.path for concept in found for file in concept.files}
     rest = sorted((file for path, file in files.items() if path not in taken), key=_largest_first)
-    return [*found, *([Concept(rest, "Other code")] if rest else [])]
+    return [*found, *([Concept(rest, _OTHER_CODE)] if rest else [])]
 
 
 def _largest_first(file: File) -> tuple[int, str]:
@@ -319,6 +320,11 @@ def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[str], t
     definitions, first those of the files that the title names.
     """
     paths = _main_paths(concept)
+    if concept.title == _OTHER_CODE:
+        folders = list(dict.fromkeys(f"`{file.folder or '.'}/`" for file in concept.files))
+        return (
+            f"{counted(len(concept.files), 'file')} of smaller parts, in {', '.join(folders[:_MAX_RELATED])}"
+        )
     if (quote := package_quote(facts.survey, paths)) and quote.text not in quoted:
         quoted.add(quote.text)
         return sentence(documented(quote.text), MAX_DESCRIPTION)

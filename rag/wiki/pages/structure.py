@@ -9,19 +9,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rag.code.entry_points import MANIFESTS
-from rag.code.parts import main_parts
 from rag.code.project_summary import package_quote, project_description, readmes
 from rag.code.roles import Role, is_carried
 from rag.code.survey import Survey
-from rag.code.symbols import File
 from rag.markdown import documented, sentence
 from rag.quoting import counted
 from rag.retrieval.search import search
 from rag.service.tools.survey_of import survey
 from rag.types import Kind
 from rag.wiki.facts.compound_words import CompoundWords
-from rag.wiki.facts.concept_names import concept_titles, folder_name, is_named, path_words
-from rag.wiki.facts.concepts import Concept, concepts
+from rag.wiki.facts.concept_names import concept_titles, is_named, path_words
+from rag.wiki.facts.concepts import OTHER_CODE, Concept, concepts
 from rag.wiki.facts.facts import WikiFacts, facts_of, short_name
 from rag.wiki.models import MAX_DESCRIPTION, Importance, PageKind, WikiPage, WikiSection, WikiStructure
 from rag.wiki.pages.devin_json import Steering, read_steering
@@ -33,8 +31,7 @@ if TYPE_CHECKING:
 MAX_PAGES = 60
 _MAX_RELATED = 6
 _MAX_FOUND_FILES = 12
-_OTHER_CODE = "Other code"
-_MAX_SUBJECT_FILES, _MAX_PARTS, _MIN_PART_LINES = 40, 14, 300
+_MAX_SUBJECT_FILES = 40
 
 
 def wiki_structure(
@@ -118,7 +115,7 @@ def _pages_of_code(surveyed: Survey, max_pages: int) -> list[WikiPage]:
     room = max(1, max_pages - len(guides))
     used = {"index", *guides}
     about = _subject_pages(facts, used)[: room // 2]
-    groups = _parts(facts, room - len(about)) if about else concepts(surveyed, facts.roles["own"], room)
+    groups = concepts(facts.roles["own"], room - len(about))
     found = [*about, *_concept_pages(facts, groups, guides, used)]
     before = [guides.pop(name) for name in ("overview", "architecture", "flow") if name in guides]
     after = list(guides.values())
@@ -224,28 +221,6 @@ def _subject_pages(facts: WikiFacts, used: set[str]) -> list[WikiPage]:
     return pages
 
 
-def _parts(facts: WikiFacts, most: int) -> list[Concept]:
-    """Return the parts of the program, which are its folders, the largest first; the rest is one more."""
-    files = {file.path: file for file in facts.roles["own"]}
-    lines = {path: len(file.lines) for path, file in files.items()}
-    parts = main_parts(lines, max(1, min(most, _MAX_PARTS)), with_files=True)
-    found = [
-        Concept(
-            sorted((files[path] for path in paths), key=_largest_first),
-            "" if part in files else folder_name(part, [*parts]),
-        )
-        for part, paths in parts.items()
-    ]
-    found = sorted((one for one in found if one.lines >= _MIN_PART_LINES), key=lambda one: -one.lines)
-    taken = {file.path for concept in found for file in concept.files}
-    rest = sorted((file for path, file in files.items() if path not in taken), key=_largest_first)
-    return [*found, *([Concept(rest, _OTHER_CODE)] if rest else [])]
-
-
-def _largest_first(file: File) -> tuple[int, str]:
-    return -len(file.lines), file.path
-
-
 def _concept_pages(
     facts: WikiFacts, found: Sequence[Concept], guides: Mapping[str, WikiPage], used: set[str]
 ) -> list[WikiPage]:
@@ -320,7 +295,7 @@ def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[str], t
     definitions, first those of the files that the title names.
     """
     paths = _main_paths(concept)
-    if concept.title == _OTHER_CODE:
+    if concept.title == OTHER_CODE:
         folders = list(dict.fromkeys(f"`{file.folder or '.'}/`" for file in concept.files))
         return (
             f"{counted(len(concept.files), 'file')} of smaller parts, in {', '.join(folders[:_MAX_RELATED])}"

@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from rag.code.documentation import comment_above
 from rag.code.fields import fields_of
-from rag.code.roles import is_carried
+from rag.code.roles import is_carried, is_tool
 from rag.code.survey import Survey
 from rag.code.symbols import File
 
 _VARIABLE = re.compile(
-    r"(?i:env)\w*+(?!\.setdefault)(?:[^\"'`=!]|=(?!=)){0,40}?[\"'`]([A-Z][A-Z0-9_]{2,})(?:,\w+)*[\"'`](?!\]\s*=[^=])"
+    r"(?i:env)\w*+(?!\.setdefault)(?:[^\"'`=!]|=(?!=)){0,40}?[\"'`]([A-Z][A-Z0-9]*_[A-Z0-9_]*)(?:,\w+)*[\"'`]"
+    r"(?!\]\s*=[^=])|(?i:env)[\w.!]*(?:[(\[]\s*|:)[\"']([A-Z][A-Z0-9]+)(?:,\w+)*[\"'](?!\]\s*=[^=])"
     r"|\bprocess\.env\.([A-Z]\w*)|\bimport\.meta\.env\.(VITE_\w+)|^variable\s+\"(\w+)\"",
     re.M,
 )
@@ -40,6 +42,8 @@ _HELP = re.compile(r"(?:usage|help|description|desc)\w*\s*[=:(]\s*r?[\"']([^\"'\
 _DEFAULT = re.compile(r"(?i:default)\w*(?:\"?\s*[=:(]\s*|:\")([^,;)}\]\n]+)|\bValue:\s*([^,}\n]+)")
 _SECOND = re.compile(r"\s*,\s*([\"'][^\"'\n]*[\"']|[\w.+-]+)\s*[,)]")
 _WORD = re.compile(r"(?<![\w-])[A-Za-z][\w-]{2,80}")
+_PROSE = re.compile(r"[\s:>]*[A-Za-z][^|]* [^|]*$")
+_GOING_ON = re.compile(r"\s*[A-Za-z(`][^|:]*$")
 _NEAR, _MAX_BEFORE, _MAX_DEFAULT_CHARS, _MAX_LINE_CHARS = 4, 2, 60, 2_000
 
 
@@ -60,7 +64,7 @@ def settings_of(survey: Survey, own: Set[str]) -> list[WikiSetting]:
     found: dict[str, WikiSetting] = {}
     for path, file in survey.files.items():
         is_data = file.language in _DATA
-        if is_carried(path) or (path not in own and file.kind != "config"):
+        if is_carried(path) or is_tool(path) or (path not in own and file.kind != "config"):
             continue
         if is_data and not (_DEFAULTS.search(path) and not _HIDDEN.match(path)):
             continue
@@ -150,15 +154,20 @@ def _documented(survey: Survey, names: Set[str]) -> Mapping[str, str]:
 
 
 def _said(lines: Sequence[str], row: int, end: int) -> str:
-    """Return what a line says after a name, or the lines below a heading that has it."""
+    """Return what a line says after a name and the lines that go on with it, or those below a heading."""
     before, rest = lines[row][:end], lines[row][end:].lstrip("`*_\"' ")
     if before.lstrip().startswith("|"):
         return max((cell.strip() for cell in rest.split("|")), key=lambda cell: len(cell.split()))
     if before.startswith("#"):
-        below = (text.strip().lstrip(":> ") for text in lines[row + 1 : row + _NEAR + 1])
-        return next((text for text in below if text[:1].isalpha() and " " in text and "|" not in text), "")
-    said = rest.lstrip(":=–—- ").strip()
-    return said if len(before.split()) <= _MAX_BEFORE and said != rest and len(said.split()) > 3 else ""
+        first, end = row + 1, row + _NEAR + 1
+        below = (n for n in range(first, min(end, len(lines))) if _PROSE.match(lines[n]))
+        row = next(below, len(lines))
+        said = lines[row].strip(" \n:>") if row < len(lines) else ""
+    else:
+        said = rest.lstrip(":=–—- ").strip()
+        said = said if len(before.split()) <= _MAX_BEFORE and said != rest and len(said.split()) > 3 else ""
+    going_on = takewhile(_GOING_ON.match, lines[row + 1 : row + _NEAR])
+    return " ".join((said, *map(str.strip, going_on))) if said else ""
 
 
 def _plain(default: str) -> str:

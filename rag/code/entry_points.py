@@ -1,4 +1,4 @@
-"""The entry points and settings of a repository, as its files declare them."""
+"""The entry points of a repository, as its files declare them."""
 
 from __future__ import annotations
 
@@ -59,15 +59,6 @@ class EntryPoint:
     start: int
     end: int
     leads_to: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A key of a file, and its line."""
-
-    name: str
-    path: str
-    line: int
 
 
 def entry_points(survey: Survey) -> list[EntryPoint]:
@@ -244,23 +235,3 @@ def _is_conditional(file: File, row: int) -> bool:
             else:
                 open_conditions.append("" if word == "ifndef" else condition)
     return any(_TESTS.search(condition) for condition in open_conditions)
-
-
-_KEY = re.compile(r"\s*[\"']?([^\W\d][\w.-]*)[\"']?\s*[:=](?!=)")
-_TABLE = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s](?:[^\]]*[^\]\s])?)\s*\]+\s*(?:#.*)?$")
-
-
-def keys(file: File, limit: int) -> list[Setting]:
-    """Return the outermost names of a configuration file: tables, sections, keys at the least indentation."""
-    found: dict[str, Setting] = {}
-    if file.language in ("toml", "ini"):
-        for number, line in enumerate(file.lines, start=1):
-            if table := _TABLE.match(line):
-                found.setdefault(table[1], Setting(table[1], file.path, number))
-    if not found and file.language in ("toml", "ini", "yaml", "json"):
-        matched = [(n, line, key) for n, line in enumerate(file.lines, 1) if (key := _KEY.match(line))]
-        least = min((len(line) - len(line.lstrip()) for _, line, _ in matched), default=0)
-        for number, line, key in matched:
-            if len(line) - len(line.lstrip()) == least:
-                found.setdefault(key[1], Setting(key[1], file.path, number))
-    return list(found.values())[:limit]

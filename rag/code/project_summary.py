@@ -138,7 +138,9 @@ def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
     folders = Counter(path.rpartition("/")[0] for path in paths)
     folder, count = folders.most_common(1)[0] if folders else ("", 0)
     inside = [f"{folder}/{name}" if folder else name for name in PACKAGE_DOCS]
-    named = [path for path in inside if path in paths or (path in surveyed.files and folder)]
+    named = [
+        path for path in inside if path in paths or (path in surveyed.files and folder and len(paths) > 1)
+    ]
     wanted = named if count * 2 > len(paths) else []
     for path in wanted or (paths if len(paths) == 1 else ()):
         if path in surveyed.files and (quote := surveyed.summary(path)):

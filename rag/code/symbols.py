@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from rag.code import documentation
 from rag.code.definitions import Definition
@@ -156,7 +157,9 @@ def _is_public(file: File, definition: Definition, exports: set[str] | None) -> 
     if language == "go":
         return all(name[:1].isupper() for name in names)
     if language == "rust":
-        return any(
+        attributes = takewhile(lambda line: line.lstrip().startswith("#["), file.lines[definition.start :])
+        above = (*file.lines[max(0, definition.start - 1) : definition.start], *attributes)
+        return not any(line.strip() == "#[cfg(test)]" for line in above) and any(
             re.match(r"\s*pub\b", line) for line in file.lines[definition.start : definition.start + 6]
         )
     if language in ("c", "cpp"):

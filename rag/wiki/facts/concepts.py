@@ -6,7 +6,7 @@ import math
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from rag.code.parts import main_parts
@@ -32,18 +32,18 @@ class Concept:
         return sum(len(file.lines) for file in self.files)
 
 
-def concepts(files: Sequence[File], max_concepts: int) -> list[Concept]:
+def concepts(files: Sequence[File], max_concepts: int, packages: Set[str] = frozenset()) -> list[Concept]:
     """Return the concepts of these files, those with most code first; the small ones
     are together the last, or if they have little code, with the first.
 
-    Every file is in one concept. [] for no files.
+    Every file is in one concept. `packages` are folders that are not divided. [] for no files.
     """
     by_path = {file.path: file for file in files}
     lines = {file.path: len(file.lines) for file in files}
     most = min(max_concepts, _MAX_CONCEPTS) - 1
     modules: dict[str, list[File]] = defaultdict(list)
     is_large = sum(lines.values()) >= _LARGE_LINES
-    for part, paths in main_parts(lines, 2 * most, with_files=is_large).items():
+    for part, paths in main_parts(lines, 2 * most, with_files=is_large, whole=packages).items():
         modules[posixpath.splitext(part)[0] if part in by_path else part] += [by_path[path] for path in paths]
     least = min(_MIN_LINES, _MIN_SHARE * sum(lines.values()))
     found = [Concept(sorted(inside, key=_largest_first)) for inside in modules.values()]

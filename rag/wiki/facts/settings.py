@@ -19,13 +19,13 @@ from rag.code.survey import Survey
 from rag.code.symbols import File
 
 _VARIABLE = re.compile(
-    r"(?i:env)\w*+(?!\.setdefault)(?:[^\"'`=!]|=(?!=)){0,40}?[\"'`]([A-Z][A-Z0-9]*_[A-Z0-9_]*)(?:,\w+)*[\"'`]"
+    r"(?i:env)\w*+(?!\.setdefault)(?:[^\"'`=!]|=(?!=)){0,40}?[\"'`]([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])(?:,\w+)*[\"'`]"
     r"(?!\]\s*=[^=])|(?i:env)[\w.!]*(?:[(\[]\s*|:)[\"']([A-Z][A-Z0-9]+)(?:,\w+)*[\"'](?!\]\s*=[^=])"
     r"|\bprocess\.env\.([A-Z]\w*)|\bimport\.meta\.env\.(VITE_\w+)|^variable\s+\"(\w+)\"",
     re.M,
 )
 """A name after a word with `env` in it: a read, a helper of the project, a tag or an option of a command."""
-_PREFIX = re.compile(r"prefix\w*(?i:[\"']?\s?[=:(]\s?)r?[\"']([A-Za-z]\w*?)_*[\"']", re.I)
+_PREFIX = re.compile(r"prefix\w{0,20}[\"']?\s?[=:(]\s?r?[\"']([A-Za-z]\w{0,40}?)_*[\"']", re.I)
 _BOUND = re.compile(
     r"(?:\bviper\.(?!SetEnvPrefix)|Flags?\(\)\.)\w+\(\s*\"(?P<name>[a-z][\w-]*)\"(?:,\s*(?P<default>[^(),\n]+))?"
     r"(?:,\s*\"(?P<help>[^\"\n]+)\")?\)"
@@ -37,7 +37,7 @@ _DEFAULTS = re.compile(
 )
 _DATA = frozenset("ini json toml yaml".split())
 _HIDDEN = re.compile(r"\.[^/]*/")
-_KEY = re.compile(r"#?(?:export )?([A-Za-z_][\w.-]*)\s?[=:](?:\s|$|(?<==))\s*(.*?)\s*$")
+_KEY = re.compile(r"#?(?:export )?([A-Za-z_][\w.-]*)\s?[=:](?:\s|$|(?<==))(.*)")
 _HELP = re.compile(r"(?:usage|help|description|desc)\w*\s*[=:(]\s*r?[\"']([^\"'\n]{8,})", re.I)
 _DEFAULT = re.compile(r"(?i:default)\w*(?:\"?\s*[=:(]\s*|:\")([^,;)}\]\n]+)|\bValue:\s*([^,}\n]+)")
 _SECOND = re.compile(r"\s*,\s*([\"'][^\"'\n]*[\"']|[\w.+-]+)\s*[,)]")
@@ -76,7 +76,7 @@ def settings_of(survey: Survey, own: Set[str]) -> list[WikiSetting]:
                 default=first.default or _plain(one.default),
                 paths=tuple(dict.fromkeys((*first.paths, path))),
             )
-    said = _documented(survey, found.keys())
+    said = _documented(survey, {name for name in found if not name.isalpha() or name.isupper()})
     named = [replace(one, about=said.get(one.name) or one.about) for one in found.values()]
     return sorted(named, key=lambda one: one.name.lower())
 
@@ -85,6 +85,9 @@ def _variables(file: File) -> Iterator[WikiSetting]:
     """Yield the variables that code names, each with the help and the default near it."""
     prefix = _PREFIX.search(file.text)
     for match in _VARIABLE.finditer(file.text):
+        is_of_request = match[0].startswith("environ") and file.text[match.start() - 1] != "."
+        if is_of_request and "from os import" not in file.text:
+            continue  # the environment of a request, as WSGI has it
         row = file.text.count("\n", 0, match.start(match.lastindex or 0))
         about, default = _near(file, row)
         second = _SECOND.match(file.text, match.end())
@@ -107,7 +110,7 @@ def _near(file: File, row: int) -> tuple[str, str]:
         ):
             break
         lines.append(line)
-    text = "".join(lines)
+    text = "".join(line[:_MAX_LINE_CHARS] for line in lines)
     about, default = _HELP.search(text), _DEFAULT.search(text)
     said = about[1] if about else ""
     if not said and (quote := comment_above(file.lines, file.path, row, file.language)):
@@ -121,7 +124,7 @@ def _fields(survey: Survey, file: File) -> Iterator[WikiSetting]:
         return
     prefix = _PREFIX.search(file.text)
     for symbol in survey.symbols(file.path):
-        if symbol.unit == "class" and _SETTINGS_CLASS.search(file.lines[symbol.start - 1]):
+        if symbol.unit == "class" and _SETTINGS_CLASS.search(file.lines[symbol.start - 1][:_MAX_LINE_CHARS]):
             for field in fields_of(file, symbol):
                 value = file.lines[field.line - 1].partition("=")[2].partition("#")[0].strip()
                 name = f"{prefix[1]}_{field.name}" if prefix else field.name
@@ -132,8 +135,8 @@ def _keys(file: File) -> Iterator[WikiSetting]:
     """Yield the outermost keys of a file of defaults, each with its comment."""
     above: list[str] = []
     for row, line in enumerate(file.lines):
-        if match := _KEY.match(line):
-            value, _, comment = match[2].partition(" #")
+        if match := _KEY.match(line[:_MAX_LINE_CHARS]):
+            value, _, comment = match[2].strip().partition(" #")
             yield WikiSetting(match[1], file.path, row + 1, comment.strip("# ") or " ".join(above), value)
         above = [*above, line.strip("# \n")] if line.startswith("#") and not match else []
 
@@ -142,13 +145,10 @@ def _documented(survey: Survey, names: Set[str]) -> Mapping[str, str]:
     """Return what documents say of names: in the row of a table, after the name, or below a heading."""
     found: dict[str, str] = {}
     for file in survey.of_kind("doc"):
-        for row, line in enumerate(file.lines):
-            for match in _WORD.finditer(line[:_MAX_LINE_CHARS]):
-                if (
-                    match[0] in names
-                    and match[0] not in found
-                    and (text := _said(file.lines, row, match.end()))
-                ):
+        lines = [line[:_MAX_LINE_CHARS] for line in file.lines]
+        for row, line in enumerate(lines):
+            for match in _WORD.finditer(line):
+                if match[0] in names and match[0] not in found and (text := _said(lines, row, match.end())):
                     found[match[0]] = text
     return found
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from rag.code.dispatch import FunctionTable
 from rag.code.documentation import title_of
-from rag.code.entry_points import keys
 from rag.code.symbols import File, Symbol
 from rag.markdown import code, plain, said, table, title
 from rag.quoting import counted
@@ -19,7 +18,7 @@ from rag.wiki.pages.page_context import PageContext, Part
 
 _MAX_PER_PACKAGE, _MAX_PACKAGES, _MAX_USED = 60, 30, 40
 _MAX_POINTS, _MAX_IMPLEMENTATIONS, _MAX_REGISTERING, _MAX_TABLES = 30, 5, 30, 20
-_MAX_HOMES, _MAX_ALIKE, _MAX_FILES, _MAX_KEYS = 2, 6, 40, 10
+_MAX_HOMES = 2
 _MAX_TESTED, _MAX_TESTS, _MAX_DOCUMENTS, _MAX_TERMS, _MAX_FOLDERS = 40, 40, 100, 60, 60
 _LEGAL = re.compile(r"copyright\b|\(c\) |©|(?:the )?(?:mit|apache|bsd|gnu) .{0,40}licen[cs]e", re.IGNORECASE)
 """How a licence begins, which does not say what a document is about."""
@@ -201,7 +200,7 @@ def _test(context: PageContext, file: File, cited: CitationWriter) -> str:
 
 
 def configuration_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> Iterator[Part]:
-    """Yield the settings with their meanings, first the variables, then the keys by file; then the files."""
+    """Yield the settings with their meanings, first the variables, then the others by file."""
     rows: dict[str, list[str]] = {}
     for one in sorted(context.facts.settings, key=lambda one: not one.name.isupper()):
         cited.paths |= set(one.paths)
@@ -214,17 +213,6 @@ def configuration_parts(context: PageContext, page: WikiPage, cited: CitationWri
         rows.setdefault(head, []).append(f"- {code(one.name)}{default}{about}{places}")
     for head, inside in rows.items():
         yield from _listed(f"## {title(head)}", inside, head)
-    folders: dict[str, list[File]] = defaultdict(list)
-    for file in (context.survey.files[path] for path in page.file_paths if path in context.survey.files):
-        if not file.path.startswith(".") and keys(file, 1):
-            folders[file.folder].append(file)
-    listed = []
-    for folder, files in folders.items():
-        for file in files if len(files) <= _MAX_ALIKE else files[:1]:
-            named = ", ".join(code(key.name) for key in keys(file, _MAX_KEYS))
-            more = f", and {len(files) - 1:,} more in {code(folder)}" if len(files) > _MAX_ALIKE else ""
-            listed.append(f"- {cited.file(file.path, len(file.lines))}: {named}{more}")
-    yield from _listed("## Files", listed[:_MAX_FILES], "files")
 
 
 def documentation_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> Iterator[Part]:

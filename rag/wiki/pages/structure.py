@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rag.code.entry_points import MANIFESTS
+from rag.code.parts import content, packages
 from rag.code.project_summary import package_quote, project_description, readmes
 from rag.code.roles import Role, is_carried
 from rag.code.survey import Survey
@@ -115,7 +116,9 @@ def _pages_of_code(surveyed: Survey, max_pages: int) -> list[WikiPage]:
     room = max(1, max_pages - len(guides))
     used = {"index", *guides}
     about = _subject_pages(facts, used)[: room // 2]
-    groups = concepts(facts.roles["own"], room - len(about))
+    main = content(surveyed)
+    files = facts.roles["own"] if facts.own.issuperset(file.path for file in main) else main
+    groups = concepts(files, room - len(about), packages(surveyed))
     found = [*about, *_concept_pages(facts, groups, guides, used)]
     before = [guides.pop(name) for name in ("overview", "architecture", "flow") if name in guides]
     after = list(guides.values())
@@ -150,7 +153,7 @@ def _guide_pages(facts: WikiFacts) -> list[WikiPage]:
 
 
 _LISTED: tuple[tuple[Kind, PageKind, str], ...] = (
-    ("config", "configuration", "Environment variables, configuration files and their keys"),
+    ("config", "configuration", "What can be set, with its meaning and default"),
     ("test", "testing", "Which tests touch which concept"),
     ("doc", "documentation", "The repository's own documents"),
 )
@@ -173,10 +176,11 @@ def _reference_pages(facts: WikiFacts) -> list[WikiPage]:
         pages.append(WikiPage("extending", "Extending", about, "medium", paths, kind="extending"))
     listed = {}
     for kind, page, about in _LISTED:
-        if files := surveyed.of_kind(kind):
-            paths = tuple(
-                sorted((f.path for f in files), key=lambda path: (is_carried(path), path.count("/"), path))
-            )
+        files = [file.path for file in surveyed.of_kind(kind)]
+        if kind == "config":
+            files = list(dict.fromkeys(path for one in facts.settings for path in one.paths))
+        if files:
+            paths = tuple(sorted(files, key=lambda path: (is_carried(path), path.count("/"), path)))
             listed[page] = WikiPage(page, page.capitalize(), about, "low", paths, kind=page)
     pages += [listed[name] for name in ("configuration", "testing") if name in listed]
     documented = [s for s in facts.ranked(sorted(facts.own)) if s.summary is not None]

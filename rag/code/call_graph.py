@@ -67,11 +67,15 @@ class CallGraph:
     def callees(self) -> Mapping[Symbol, Sequence[Call]]:
         """The first call of each definition that a definition calls in own code, by line.
 
-        To call a class is to call its constructor, too.
+        To call a class is to call its constructor, too. What a file with a main function calls outside of its
+        definitions, as in a table of commands, is called by that.
         """
         found: dict[Symbol, dict[Symbol, Call]] = defaultdict(dict)
+        mains = {
+            s.path: s for path in self.own for s in self.survey.symbols(path) if s.qualified_name == "main"
+        }
         for call in self.calls:
-            caller, is_own = call.caller, {call.path, call.callee.path} <= self.own
+            caller, is_own = call.caller or mains.get(call.path), {call.path, call.callee.path} <= self.own
             if caller is None or not is_own or call.callee in (caller, self.constructed.get(caller)):
                 continue
             found[caller].setdefault(call.callee, call)

@@ -172,8 +172,9 @@ def head_comment(lines: Sequence[str], path: str, language: str) -> Quote | None
         if end == row:
             return None
         block = lines[row:end]
-        if language not in _HASH | _DASHES and not _FREE.match(lines[end] if end < len(lines) else ""):
-            return None  # it belongs to the definition below
+        below = lines[end] if end < len(lines) else ""
+        if below.strip() if language in _HASH else language not in _DASHES and not _FREE.match(below):
+            return None  # it belongs to what is below
         if not _LICENSE.search("".join(block)) and (found := _comment(block, path, row)):
             return found
         row = end
@@ -389,7 +390,13 @@ _MAX_TITLE_LINE_CHARS = 1_000
 def title_of(text: str, path: str) -> Quote:
     """Return the title of a document: its first heading, else the name of the file."""
     lines = [line[:_MAX_TITLE_LINE_CHARS] for line in text.split("\n", 80)[:80]]
+    matter = lines.index("---", 1) if lines[0] == "---" and "---" in lines[1:] else 0
+    for number, line in enumerate(lines[:matter]):
+        if line.startswith("title:"):
+            return Quote(line.removeprefix("title:").strip(" \"'"), path, number + 1, number + 1)
     for number, line in enumerate(lines):
+        if number < matter:
+            continue
         below = lines[number + 1] if number + 1 < len(lines) else ""
         if heading := re.match(rf"{_heading_marks(path)}{{1,3}}\s+(.+?)\s*[#=]*$", line):
             return Quote(plain_title(heading[1]), path, number + 1, number + 1)

@@ -1,10 +1,10 @@
-"""The entry points and settings of a repository, as its files declare them."""
+"""The entry points of a repository, as its files declare them."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,9 @@ KINDS = (
     "script",
 )
 """The kinds of entry points, the most useful for a reader first."""
+_PROGRAMS = frozenset(("main function", "run as a script", "script"))
+_MIN_SHARE = 0.02
+"""The least share of the code of the largest program that a program leads to."""
 _SETUP_SCRIPT = re.compile(
     r"(?:^|/)(?:(?:un)?install|setup|configure|autogen|bootstrap|gradlew|mvnw|(?:build|compile|release|deploy|lint|format|test|check)s?"
     r"|[\w-]*check)(?:[._-][\w.-]*)?$|(?:^|/)lib/|\.bash$|^(?:docker|docs?)/",
@@ -45,13 +48,6 @@ _MAX_MANIFEST_LINE_CHARS = 1_000
 _GO_MAIN = re.compile(r"^package main\b", re.MULTILINE)
 _JAVA_MAIN = re.compile(r"\bstatic\b.*\bvoid\s+main\s*\(")
 
-_VARIABLE = re.compile(
-    r"(?:os\.environ(?:\.get|\.pop|\.setdefault)?\s*[\[(]|os\.getenv\(|os\.(?:Getenv|LookupEnv)\(|System\.getenv\("
-    r"|env::var(?:_os)?\(|ENV(?:\.fetch\(|\[)|(?<![\w.])getenv\(|process\.env\[)\s*r?[\"']([^\W\d]\w*)[\"']"
-    r"|process\.env\.([^\W\d]\w*)"
-)
-_COMMENT = ("#", "//", "*", "--", ";")
-
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
@@ -65,21 +61,13 @@ class EntryPoint:
     leads_to: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A line that names a setting: an environment variable the code reads, or a key of a file."""
-
-    name: str
-    path: str
-    line: int
-
-
 def entry_points(survey: Survey) -> list[EntryPoint]:
     """Return console scripts, `bin`s, main functions and guards, container commands and scripts.
 
     Vendored code and examples have none, and neither has a main function that is compiled for tests only.
-    Scripts for development are left out, but in a project of scripts without any other.
-    Installed commands come first; within a kind those nearest to the top, then by path.
+    Scripts for development are left out, but in a project of scripts without any other, and so are programs
+    that lead to little of the code, such as generators. Installed commands come first; within a kind those
+    that lead to most of the code, then those nearest to the top.
     """
     found: list[EntryPoint] = []
     for path, file in survey.files.items():
@@ -110,10 +98,34 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
     users = [one for one in found if not _is_development(one)]
     if lines["own"] > lines["scripts"]:
         found = users = [one for one in users if not _is_helper(one)]
+    found = users or [one for one in found if not one.path.startswith(".")]
+    sizes = {one.path: _lines_led_to(survey, one.path) for one in found if one.what in _PROGRAMS}
+    least = _MIN_SHARE * max(sizes.values(), default=0)
     return sorted(
-        users or [one for one in found if not one.path.startswith(".")],
-        key=lambda one: (KINDS.index(one.what), one.path.count("/"), one.path, one.start),
+        (one for one in found if sizes.get(one.path, least) >= least),
+        key=lambda one: (
+            KINDS.index(one.what),
+            -sizes.get(one.path, 0),
+            one.path.count("/"),
+            one.path,
+            one.start,
+        ),
     )
+
+
+def _lines_led_to(survey: Survey, path: str) -> int:
+    """Return the lines of the code that a file imports, directly or through others, or that is below its
+    folder: what is more.
+    """
+    seen, pending = {path}, [path]
+    while pending:
+        following = survey.imported.get(pending.pop(), frozenset()) - seen
+        seen |= following
+        pending += following
+    below = path[: path.rfind("/") + 1]
+    code = survey.of_kind("code")
+    led_to = sum(len(file.lines) for file in code if file.path in seen)
+    return max(led_to, sum(len(file.lines) for file in code if file.path.startswith(below)))
 
 
 def _is_helper(point: EntryPoint) -> bool:
@@ -223,37 +235,3 @@ def _is_conditional(file: File, row: int) -> bool:
             else:
                 open_conditions.append("" if word == "ifndef" else condition)
     return any(_TESTS.search(condition) for condition in open_conditions)
-
-
-def variables(survey: Survey) -> Mapping[str, list[Setting]]:
-    """Return the environment variables that the code reads by a plain name, with their lines, by name."""
-    found: dict[str, list[Setting]] = defaultdict(list)
-    for file in survey.of_kind("code", "config"):
-        if not _VARIABLE.search(file.text):
-            continue
-        for number, line in enumerate(file.lines, start=1):
-            if not line.lstrip().startswith(_COMMENT):
-                for match in _VARIABLE.finditer(line):
-                    name = match[1] or match[2]
-                    found[name].append(Setting(name, file.path, number))
-    return dict(sorted(found.items()))
-
-
-_KEY = re.compile(r"\s*[\"']?([^\W\d][\w.-]*)[\"']?\s*[:=](?!=)")
-_TABLE = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s](?:[^\]]*[^\]\s])?)\s*\]+\s*(?:#.*)?$")
-
-
-def keys(file: File, limit: int) -> list[Setting]:
-    """Return the outermost names of a configuration file: tables, sections, keys at the least indentation."""
-    found: dict[str, Setting] = {}
-    if file.language in ("toml", "ini"):
-        for number, line in enumerate(file.lines, start=1):
-            if table := _TABLE.match(line):
-                found.setdefault(table[1], Setting(table[1], file.path, number))
-    if not found and file.language in ("toml", "ini", "yaml", "json"):
-        matched = [(n, line, key) for n, line in enumerate(file.lines, 1) if (key := _KEY.match(line))]
-        least = min((len(line) - len(line.lstrip()) for _, line, _ in matched), default=0)
-        for number, line, key in matched:
-            if len(line) - len(line.lstrip()) == least:
-                found.setdefault(key[1], Setting(key[1], file.path, number))
-    return list(found.values())[:limit]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rag.code.documentation import comment_above
 from rag.code.languages import JAVASCRIPT
 from rag.code.namespaces import Namespaces
 from rag.code.survey import Survey
@@ -19,6 +20,7 @@ _MAIN_SHARE = 0.25
 """With a smaller share of the files, modules of Python in no package are scripts for the code."""
 _ALL = re.compile(r"^__all__\s*(?::[^=]+)?=\s*[\[(](.*?)[\])]", re.MULTILINE | re.DOTALL)
 _WORD = re.compile(r"[\"']([^\W\d_]\w*)[\"']")
+_DEFAULT = re.compile(r"^(?:export default|module\.exports\s*=)\s+(\w+)\s*;?\s*$", re.M)
 _JS_SOURCES = ("", ".ts", ".tsx", ".mts", ".js", ".mjs", ".cjs", "/index.ts", "/index.js")
 _INSTALLED = re.compile(r"(?:install|HEADERS|PUBLIC_HEADER)[^\n]{0,300}?([\w./-]{1,200}\.(?:h|hpp))\b")
 _HEADER_FOLDER = re.compile(r"(?:^|/)include/")
@@ -157,6 +159,7 @@ class _Finder:
         if depth <= 0 or path in seen or path not in self._own:
             return
         seen.add(path)
+        yield from self._default_value(path)
         yield from (symbol for symbol in self._top(path) if symbol.public)
         for imported, binding in self.survey.imports.get(path, ()):
             line = self.survey.files[path].lines[imported.start - 1].lstrip()
@@ -173,6 +176,19 @@ class _Finder:
                 yield symbol
             elif binding.target in self._own:
                 yield from self._exported(binding.target, depth - 1, seen)
+
+    def _default_value(self, path: str) -> Iterator[Symbol]:
+        """Yield the value that a file exports by default, which is neither a function nor a class."""
+        file = self.survey.files[path]
+        if default := _DEFAULT.search(file.text):
+            given = re.compile(rf"(?:export\s+)?(?:const|let|var)\s+{re.escape(default[1])}\b")
+            row = next((n for n, line in enumerate(file.lines) if given.match(line)), None)
+            if row is not None and self._named(path, default[1]) is None:
+                about = comment_above(file.lines, path, row, file.language)
+                head = file.lines[row].strip()
+                yield Symbol(
+                    path, default[1], "", "value", row + 1, row + 1, head, public=True, summary=about
+                )
 
     # ------------------------------------------------------------ Rust, Go, C, others
 

@@ -47,6 +47,11 @@ _NOT_NAMES = frozenset(
     " raise yield try except with lambda not del assert global throw new const let var function type".split()
 )
 _ATTRIBUTE = re.compile(rf"self\.(?P<name>[^\W\d_]\w*)\s*:\s*(?P<type>[^=#]+?)\s*=[^#]*?{_COMMENT}")
+_MADE = re.compile(
+    r"(?P<name>[a-z]\w*)\s*=\s*(?:\w+\.)*(?P<type>(?:[A-Z]\w*|attrib|ib|mapped_column|relationship)"
+    r"(?:\(\s*[\"']?(?:\w+\.)*[A-Z]\w*\b[\"']?(?=\s*[,(.)])|(?=\())).*?(?:#\s*(?P<comment>.*))?"
+)
+"""A field that a call declares: `name = models.CharField(…)`, `author_id = Column(Integer)`."""
 _IS_COMMENT = re.compile(r"\s*(?://|#:|/\*|# |\*)")
 _CLOSED_COMMENT = re.compile(r"/\*.*?\*/")
 _MAX_COMMENT_LINES = 12
@@ -62,13 +67,17 @@ def fields_of(file: File, symbol: Symbol) -> list[TypeField]:
     rows = range(symbol.start, min(symbol.end, symbol.start + _MAX_BODY_LINES))
     found: dict[str, TypeField] = {}
     for row, line in _at_top(file, symbol, rows, is_indented=language == "python"):
-        match = pattern.fullmatch(line) or (_ATTRIBUTE.fullmatch(line) if language == "python" else None)
+        match = pattern.fullmatch(line)
+        if match is None and language == "python":
+            rest = file.lines[row + 1].strip() if line.endswith("(") else ""
+            match = _ATTRIBUTE.fullmatch(line) or _MADE.fullmatch(line + rest)
         if match is None or match["type"].strip() in _NOT_NAMES or match["name"].startswith("_"):
             continue
         if match["name"] in _NOT_NAMES or match["type"].split(" ")[0] in _NOT_NAMES:
             continue
         comment = match["comment"] or _comment_above(file, row)
         kind = " ".join(match["type"].split())
+        kind += ")" * (kind.count("(") - kind.count(")"))
         found.setdefault(match["name"], TypeField(match["name"], kind, " ".join(comment.split()), row + 1))
     return list(found.values())
 

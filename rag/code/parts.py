@@ -5,8 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
+from rag.code.entry_points import MANIFESTS
 from rag.code.roles import code_by_role, is_carried, is_generated, is_tool
 from rag.code.survey import Survey
 from rag.code.symbols import File
@@ -20,10 +21,11 @@ _MAX_ROUNDS = 40
 _MIN_SHARE = 0.1
 """With a smaller share, the code is not what a repository is for."""
 _TESTS = re.compile(
-    r"(?:^|/)(?:(?:tests?|specs?|e2e)(?:[_-][^/]*)?|__tests__|testdata|fixtures|mocks?)/|(?:^|/)features/",
+    r"(?:^|/)(?:(?:tests?|specs?|e2e)(?:[_-][^/]*)?|__tests__|testdata|fixtures|mocks?|molecule)/|(?:^|/)features/",
     re.I,
 )
 _NEWS = ("change", "history", "news", "release")
+_ON_PROJECT = (*_NEWS, "code_of_conduct", "contributing", "license", "security", "support")
 _DESCRIBING = ("readme", "architecture", "structure", "design")
 _LIST_MARKS = " \t-*+|`│├└─#>[('\""
 _NAME_ENDS = " \t/*`_])('\""
@@ -38,7 +40,9 @@ def content(survey: Survey) -> list[File]:
     own = [file for file in code_by_role(survey)["own"] if not _TESTS.search(file.path)]
     inside = [file for file in survey.of_kind("code", "config", "doc") if not _is_beside(file.path)]
     configured = [file for file in inside if file.kind != "doc"]
-    documents = [file for file in inside if file.kind == "doc" and not _is_news(file)]
+    documents = [
+        file for file in inside if file.kind == "doc" and not _basename(file).startswith(_ON_PROJECT)
+    ]
     least = _MIN_SHARE * _lines(inside)
     return next((found for found in (own, configured) if found and _lines(found) >= least), documents)
 
@@ -66,11 +70,25 @@ def _lines(files: Sequence[File]) -> int:
     return sum(len(file.lines) for file in files)
 
 
-def main_parts(weights: Mapping[str, float], most: int, *, with_files: bool = False) -> dict[str, list[str]]:
+def packages(survey: Survey) -> set[str]:
+    """Return the folders that have a README or a manifest as others of their folder do: the packages of a
+    monorepo, roles, charts, modules.
+    """
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in survey.files:
+        folder, _, name = path.rpartition("/")
+        if folder and (name in MANIFESTS or name.lower().startswith("readme.")):
+            found[posixpath.dirname(folder)].add(folder)
+    return {folder for folders in found.values() if len(folders) >= _MIN_FILES for folder in folders}
+
+
+def main_parts(
+    weights: Mapping[str, float], most: int, *, with_files: bool = False, whole: Set[str] = frozenset()
+) -> dict[str, list[str]]:
     """Return the folders that hold most of some files, by path, each with its files, at most `most`.
 
-    A large one is replaced by its subfolders; with `with_files`, one without subfolders by its files, which
-    are parts of their own. The top of the repository is "".
+    A large one is replaced by its subfolders, unless it is one of `whole`; with `with_files`, one without
+    subfolders by its files, which are parts of their own. The top of the repository is "".
     """
     parts = {"": list(weights)}
 
@@ -78,11 +96,11 @@ def main_parts(weights: Mapping[str, float], most: int, *, with_files: bool = Fa
         return sum(weights[path] for path in parts[part])
 
     for _ in range(_MAX_ROUNDS):
-        largest = max(parts, key=lambda part: (weight(part), part))
+        largest = max(parts, key=lambda part: (part not in whole, weight(part), part))
         inner = _divided(largest, parts[largest], with_files=with_files)
         share = _MOST_SHARE if set(inner) <= set(parts[largest]) else _LARGE_SHARE
         is_large = weight(largest) > share * sum(weights.values()) or not largest
-        if not is_large or not inner:
+        if not is_large or not inner or largest in whole:
             break
         del parts[largest]
         parts |= inner

@@ -14,15 +14,20 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from rag.code.definitions import plain_title
 from rag.code.documentation import Quote, paragraphs, title_of
 from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.parsing import parse_json, parse_toml
 
 _MAX_PARAGRAPHS = 3
+_OPEN = re.compile(r"\b(?:for|from|in|including|like|of|on|to|with):$")
+_ITEM = re.compile(r"\s*[-*+]\s+")
+_MAX_ITEMS, _MAX_ITEM_WORDS = 6, 8
 _OTHER_SECTIONS = re.compile(
     r"sponsor|donat|fund|backer|supporter|enterprise|licen[cs]e|install|download|contribut|build|status|test"
     r"|\bCI\b|release|announc|news|what'?s new|change|migrat|upgrad|documentation|table of contents|help"
@@ -72,6 +77,7 @@ _DESCRIBED = {
     ".podspec": r"\.summary\s*=\s*[\"'](.+?)[\"']\s*$",
     "pubspec.yaml": r"^description:\s*[\"']?([^>|\n\"'][^\n\"']*)",
     "mix.exs": r"^[ \t]*(?:description:|@description)\s*\"(.+?)\"",
+    "Chart.yaml": r"^description:\s*[\"']?([^>|\n\"'][^\n\"']*)",
     ".cabal": r"^synopsis:\s*(.+)$",
 }
 """How a manifest that is read line by line declares its description, by the end of its path."""
@@ -109,7 +115,7 @@ def project_description(survey: Survey) -> list[Quote]:
         whole = (n for n in usable if texts[n][1].text.rstrip().endswith((".", "!")))
         number = next(whole, next(iter(usable), None))
     if number is not None:
-        return _with_next(texts, number)
+        return _with_next(texts, number, survey.files[readme].text)
     title = title_of(survey.files[readme].text, readme) if readme else None
     return [title] if title is not None and len(title.text.split()) > 3 else []
 
@@ -121,7 +127,7 @@ def _in_documents(survey: Survey, names: list[str]) -> list[Quote]:
             (section.partition(" ")[2], quote) for section, quote in paragraphs(survey.files[path].text, path)
         ]
         if (number := _chosen(texts, names)) is not None:
-            return _with_next(texts, number)
+            return _with_next(texts, number, survey.files[path].text)
     return []
 
 
@@ -132,7 +138,9 @@ def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
     folders = Counter(path.rpartition("/")[0] for path in paths)
     folder, count = folders.most_common(1)[0] if folders else ("", 0)
     inside = [f"{folder}/{name}" if folder else name for name in PACKAGE_DOCS]
-    named = [path for path in inside if path in paths or (path in surveyed.files and folder)]
+    named = [
+        path for path in inside if path in paths or (path in surveyed.files and folder and len(paths) > 1)
+    ]
     wanted = named if count * 2 > len(paths) else []
     for path in wanted or (paths if len(paths) == 1 else ()):
         if path in surveyed.files and (quote := surveyed.summary(path)):
@@ -140,15 +148,19 @@ def package_quote(surveyed: Survey, paths: Sequence[str]) -> Quote | None:
     return None
 
 
-def description_in_manifest(survey: Survey, folder: str) -> Quote | None:
-    """Return the description in the manifest of a folder; None if it has none."""
-    for base in ("package.json", "Cargo.toml", "pyproject.toml", "composer.json"):
+def introduction_of(survey: Survey, folder: str) -> Quote | None:
+    """Return the description in the manifest of a folder, else what its README says first; None without."""
+    for base in ("package.json", "Cargo.toml", "pyproject.toml", "composer.json", "Chart.yaml"):
         file = survey.files.get(f"{folder}/{base}")
         read = _read(file, base) if file else None
         if file and read and read[1]:
             line = next((n for n, row in enumerate(file.lines, 1) if read[1][:20] in row), 1)
             return Quote(read[1], file.path, line, line)
-    return None
+    readme = next(
+        (path for path in (f"{folder}/README.md", f"{folder}/README.rst") if path in survey.files), ""
+    )
+    texts = paragraphs(survey.files[readme].text, readme) if readme else iter(())
+    return next((quote for section, quote in texts if _is_informative(section, quote)), None)
 
 
 def readmes(survey: Survey) -> list[str]:
@@ -186,11 +198,11 @@ def _own_readmes(survey: Survey) -> list[str]:
     return [path for path in survey.files if own.fullmatch(path)]
 
 
-def _with_next(texts: list[tuple[str, Quote]], number: int) -> list[Quote]:
+def _with_next(texts: list[tuple[str, Quote]], number: int, text: str) -> list[Quote]:
     """Return a paragraph and the informative ones that follow it with nothing but blank lines between."""
     section, first = texts[number]
     if first.text.endswith(":"):
-        return [_without_announcement(first)]
+        return [_without_announcement(first, text)]
     found = [first]
     for other, quote in texts[number + 1 :]:
         is_next = other == section and quote.start <= found[-1].end + 2
@@ -202,10 +214,19 @@ def _with_next(texts: list[tuple[str, Quote]], number: int) -> list[Quote]:
     return found
 
 
-def _without_announcement(quote: Quote) -> Quote:
-    """Return a paragraph without the end that announces a list: "…, with the following features:"."""
-    text = re.sub(r",?\s+(?:with|having|including|offering)\s+(?:the\s+)?following\b[^.]*:$", "", quote.text)
-    return replace(quote, text=f"{text.removesuffix(':')}.")
+def _without_announcement(quote: Quote, text: str) -> Quote:
+    """Return a paragraph without the end that announces a list: "…, with the following features:"; one that
+    is no sentence without the list, "hardening for:", has its items.
+    """
+    said = re.sub(r",?\s+(?:with|having|including|offering)\s+(?:the\s+)?following\b[^.]*:$", "", quote.text)
+    below = list(takewhile(_ITEM.match, filter(str.strip, text.split("\n")[quote.end :])))
+    outer = [
+        line for line in below if len(line) - len(line.lstrip()) == len(below[0]) - len(below[0].lstrip())
+    ]
+    items = [plain_title(_ITEM.sub("", line)).strip(" :") for line in outer]
+    if _OPEN.search(said) and items and all(len(item.split()) <= _MAX_ITEM_WORDS for item in items):
+        return replace(quote, text=f"{said.removesuffix(':')} {', '.join(items[:_MAX_ITEMS])}.")
+    return replace(quote, text=f"{said.removesuffix(':')}.")
 
 
 def _names(survey: Survey, readme: str) -> list[str]:

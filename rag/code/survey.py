@@ -161,6 +161,14 @@ class Survey:
         """Return the imports of a file, by path and line."""
         return self._links_to.get(path, [])
 
+    @cached_property
+    def imported(self) -> Mapping[str, frozenset[str]]:
+        """The files that each file imports; none of those that import nothing."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for link in self.links:
+            found[link.source].update(self.files_of(link.target))
+        return {path: frozenset(paths) for path, paths in found.items()}
+
     def files_of(self, target: str) -> list[str]:
         """Return the files of a link's target: the file itself, or the code of the folder."""
         if not target.endswith("/"):

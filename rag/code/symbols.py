@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from rag.code import documentation
 from rag.code.definitions import Definition
@@ -56,6 +57,7 @@ class File:
 
 
 _IMPLEMENTS = re.compile(r"\s*(?:unsafe\s+)?impl\b")
+_TESTS_INSIDE = re.compile(r"^#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))?\s+)?mod\s+\w+\s*\{", re.M)
 _NOT_EXPORTED = re.compile(r"\b(?:private|protected|fileprivate|internal)\b")
 
 
@@ -63,11 +65,18 @@ def symbols_of(file: File) -> Iterator[Symbol]:
     """Yield the functions and classes of a file with their members, in order, outer before inner."""
     if file.kind == "config" and file.language != "python":
         return
-    exports = _exports(file)
+    exports, tests = _exports(file), tests_begin(file.text) if file.language == "rust" else len(file.lines)
     (found,) = outlines([SourceText(file.text, file.language, file.gave_up)], max_chars=None)
     for definition in _flat(found.definitions):
         if definition.unit in ("function", "class") and not _is_implementation(file, definition):
-            yield _symbol(file, definition, exports)
+            is_public = definition.start < tests and _is_public(file, definition, exports)
+            yield _symbol(file, definition, is_public=is_public)
+
+
+def tests_begin(text: str) -> int:
+    """Return the row where the tests at the end of a file of Rust begin; a number of no row without any."""
+    found = _TESTS_INSIDE.search(text)
+    return text.count("\n", 0, found.start()) if found else len(text)
 
 
 def _is_implementation(file: File, definition: Definition) -> bool:
@@ -81,7 +90,7 @@ def _flat(definitions: list[Definition]) -> Iterator[Definition]:
         yield from _flat(definition.members)
 
 
-def _symbol(file: File, definition: Definition, exports: set[str] | None) -> Symbol:
+def _symbol(file: File, definition: Definition, *, is_public: bool) -> Symbol:
     row, end = definition.start, definition.end
     summary = documentation_of(file.lines, file.path, file.language, definition.symbol, row=row, end=end)
     return Symbol(
@@ -92,7 +101,7 @@ def _symbol(file: File, definition: Definition, exports: set[str] | None) -> Sym
         start=row + 1,
         end=end,
         signature=documentation.signature(file.lines, row, end, definition.symbol),
-        public=_is_public(file, definition, exports),
+        public=is_public,
         summary=summary,
     )
 
@@ -148,7 +157,9 @@ def _is_public(file: File, definition: Definition, exports: set[str] | None) -> 
     if language == "go":
         return all(name[:1].isupper() for name in names)
     if language == "rust":
-        return any(
+        attributes = takewhile(lambda line: line.lstrip().startswith("#["), file.lines[definition.start :])
+        above = (*file.lines[max(0, definition.start - 1) : definition.start], *attributes)
+        return not any(line.strip() == "#[cfg(test)]" for line in above) and any(
             re.match(r"\s*pub\b", line) for line in file.lines[definition.start : definition.start + 6]
         )
     if language in ("c", "cpp"):

@@ -12,11 +12,10 @@ from typing import Literal
 
 from rag.analysis import terms
 from rag.code.languages import kind_of_path
+from rag.code.symbols import tests_begin
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import ChunkIndex
 from rag.types import CodeDefinition, Hit, Unit
-
-_TESTS_INSIDE = re.compile(r"^#\[cfg\(test\)\]\s*mod\b", re.M)
 
 
 def definition_at(index: ChunkIndex, path: str, line: int) -> CodeDefinition | None:
@@ -36,8 +35,7 @@ def is_in_test(index: ChunkIndex, path: str, line: int) -> bool:
     if kind_of_path(path) == "test" or not path.endswith(".rs"):
         return kind_of_path(path) == "test"
     found = index.file_text(path)
-    begin = _TESTS_INSIDE.search(found[0]) if found else None
-    return begin is not None and begin.string.count("\n", 0, begin.start()) < line
+    return found is not None and tests_begin(found[0]) < line
 
 
 def lines_of_hit(index: ChunkIndex, hit: Hit, first: int, last: int) -> Hit:

@@ -18,8 +18,8 @@ from rag.wiki.facts.concepts import Concept, concepts
 
 
 def grouped(texts: dict[str, str], limit: int = 24) -> list[set[str]]:
-    survey = survey_of(texts)
-    return [{file.path for file in one.files} for one in concepts(survey, survey.of_kind("code"), limit)]
+    code = survey_of(texts).of_kind("code")
+    return [{file.path for file in one.files} for one in concepts(code, limit)]
 
 
 def ring(folder: str, names: Sequence[str], lines: int = 300) -> dict[str, str]:
@@ -31,9 +31,9 @@ def ring(folder: str, names: Sequence[str], lines: int = 300) -> dict[str, str]:
     return texts
 
 
-def test_a_flat_folder_is_split_where_its_calls_are():
-    one, two = ring("app", "abcd"), ring("app", "wxyz")
-    assert sorted(grouped(one | two), key=min) == [set(one), set(two)]
+def test_a_flat_folder_has_its_large_files_as_concepts_and_the_small_ones_together():
+    large, small = ring("app", "abc", lines=1_000), ring("app", "wxyz", lines=99)
+    assert sorted(grouped(large | small), key=min) == [*({path} for path in sorted(large)), set(small)]
 
 
 def test_packages_stay_whole():
@@ -89,7 +89,7 @@ def test_concepts_and_titles_do_not_depend_on_the_hashes_of_a_process():
 def test_titles_are_folders_or_central_files_and_all_differ():
     texts = ring("app/web", "abc") | ring("app/store", "abc") | ring("lib", "pq") | ring("lib", "st")
     survey = survey_of(texts)
-    titles = concept_titles(concepts(survey, survey.of_kind("code"), 24))
+    titles = concept_titles(concepts(survey.of_kind("code"), 24))
     assert len(set(titles)) == len(titles)
     assert {"Web", "Store"} <= set(titles)
 
@@ -99,7 +99,7 @@ def test_a_title_is_that_of_the_document_about_the_concept_else_words():
     texts["docs/cache.md"] = "# Keeping `answers`\n\nText.\n"
     texts["docs/write_batch.md"] = "# A heading that is far too long to be the title of a page of a wiki\n"
     survey = survey_of(texts)
-    titles = concept_titles(concepts(survey, survey.of_kind("code"), 24), survey.of_kind("doc"))
+    titles = concept_titles(concepts(survey.of_kind("code"), 24), survey.of_kind("doc"))
     assert set(titles) == {"Write batch", "HTTP route", "Keeping answers"}
 
 
@@ -144,7 +144,7 @@ def test_a_repository_of_examples_has_them_as_its_own():
 
 def _titles(texts: dict[str, str], project: str = "app") -> list[str]:
     survey = survey_of(texts)
-    found = concepts(survey, survey.of_kind("code"), 24)
+    found = concepts(survey.of_kind("code"), 24)
     words = {word for concept in found for file in concept.files for word in path_words(file.path)}
     return concept_titles(found, survey.of_kind("doc"), CompoundWords(survey, words), project)
 
@@ -252,11 +252,11 @@ def test_a_title_is_short_and_has_no_word_that_the_folder_shares():
 
 
 def test_a_file_belongs_to_the_folder_of_its_name():
-    line = "def a(x), do: x\n"
-    texts = {f"lib/{name}.ex": f"defmodule {name} do\n{line * 60}end\n" for name in ("conn", "router", "ssl")}
-    texts |= {f"lib/conn/{name}.ex": f"defmodule {name} do\n{line * 60}end\n" for name in ("query", "status")}
+    body = "def a(x), do: x\n" * 600
+    texts = {f"lib/{name}.ex": f"defmodule {name} do\n{body}end\n" for name in ("conn", "router", "ssl")}
+    texts |= {f"lib/conn/{name}.ex": f"defmodule {name} do\n{body}end\n" for name in ("query", "status")}
     survey = survey_of(texts)
-    found = concepts(survey, survey.of_kind("code"), 24)
+    found = concepts(survey.of_kind("code"), 24)
     (home,) = [concept for concept in found if survey.files["lib/conn.ex"] in concept.files]
     assert {file.path for file in home.files} >= {"lib/conn.ex", "lib/conn/query.ex", "lib/conn/status.ex"}
 

@@ -50,6 +50,20 @@ def exported(texts: dict[str, str]) -> set[tuple[str, str]]:
         ),
         (
             {
+                "package.json": json.dumps({"name": "p", "main": "./index.js"}),
+                "index.js": "// The client.\nconst p = make({});\n\nexport default p;\n",
+            },
+            {("p", "p")},
+        ),
+        (
+            {
+                "src/lib.rs": "pub fn top() {}\n#[cfg(test)]\npub mod tests {\n    pub fn fake() {}\n}\n",
+                "Cargo.toml": '[package]\nname = "c"\n',
+            },
+            {("app", "top")},
+        ),
+        (
+            {
                 "src/lib.rs": "mod inner;\npub use inner::Shown;\npub fn top() {}\nfn not() {}\n",
                 "src/inner.rs": "pub struct Shown {}\npub struct Other {}\n",
                 "Cargo.toml": '[package]\nname = "c"\n',
@@ -72,7 +86,7 @@ def exported(texts: dict[str, str]) -> set[tuple[str, str]]:
             {("include/x.h", "thing")},
         ),
     ],
-    ids=["python", "typescript", "rust", "go", "c"],
+    ids=["python", "typescript", "default of javascript", "tests of rust", "rust", "go", "c"],
 )
 def test_what_is_exported_is_public_and_nothing_else(texts, names):
     assert exported(texts) == names
@@ -210,6 +224,18 @@ def test_a_long_flow_is_cut_and_counts_what_it_leaves_out():
             [("name", "str | None", "The name of it."), ("size", "int", "")],
         ),
         (
+            "a.py",
+            "class A(Model):\n    # The name.\n    name = models.CharField(max_length=3)\n"
+            "    owner = models.ForeignKey(\n        User,\n    )\n    id = db.Column(db.Integer, key=True)\n"
+            "    limit = max(1, 2)\n",
+            "A",
+            [
+                ("name", "CharField", "The name."),
+                ("owner", "ForeignKey(User)", ""),
+                ("id", "Column(db.Integer)", ""),
+            ],
+        ),
+        (
             "a.go",
             'package a\n\ntype A struct {\n\tName string // the name\n\tNext *A `json:"n"`\n}\n',
             "A",
@@ -254,7 +280,17 @@ def test_a_long_flow_is_cut_and_counts_what_it_leaves_out():
             [("size", "int", "")],
         ),
     ],
-    ids=["python", "go", "c", "typescript", "rust", "typescript comment", "java comment", "c comment"],
+    ids=[
+        "python",
+        "calls",
+        "go",
+        "c",
+        "typescript",
+        "rust",
+        "typescript comment",
+        "java comment",
+        "c comment",
+    ],
 )
 def test_the_fields_of_a_type_are_those_it_declares(path, text, name, fields):
     survey = survey_of({path: text})
@@ -620,3 +656,29 @@ def test_the_sections_of_a_file_are_read_once(monkeypatch):
     assert [section.title for section in facts.sections("a.py")] == ["One", "Two"]
     monkeypatch.setattr("rag.wiki.facts.facts.sections_in", None)
     assert [section.title for section in facts.sections("a.py")] == ["One", "Two"]
+
+
+def test_a_generator_is_no_entry_point_and_the_program_is_what_leads_to_most():
+    code = "package store\n\n" + "func Store() {}\n" * 2_000
+    program = 'package main\n\nimport "example.org/app/store"\n\nfunc main() { store.Store() }\n'
+    texts = {
+        "go.mod": "module example.org/app\n",
+        "store/store.go": code,
+        "store/gen/main.go": "package main\n\nfunc main() {}\n",
+        "cmd/app/main.go": program,
+    }
+    assert [one.path for one in entry_points(survey_of(texts))] == ["cmd/app/main.go"]
+
+
+def test_a_command_in_a_table_is_run_by_the_main_function():
+    text = (
+        "package main\n\nfunc serve() {}\n\nvar root = &Command{Run: func() { serve() }}\n\nfunc main() {}\n"
+    )
+    survey = survey_of({"main.go": text})
+    (main,) = [symbol for symbol in survey.symbols("main.go") if symbol.name == "main"]
+    assert [call.callee.name for call in CallGraph(survey, ["main.go"]).called_by(main)] == ["serve"]
+
+
+def test_front_matter_is_no_heading():
+    assert title_of("---\ntitle: Local work\ndescription: all\n---\n\ntext\n", "a.md").text == "Local work"
+    assert title_of("---\ndescription: all\n---\n\n# Work\n", "a.md").text == "Work"

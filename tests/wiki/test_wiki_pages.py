@@ -118,7 +118,8 @@ def test_the_pages_tell_where_it_starts_what_is_tested_and_what_is_set(structure
     assert "- [`worker/main.go`](worker/main.go#L" in overview
     assert overview.index("console script") < overview.index("main function")
     assert "| [Snip](#snip) | " in testing and "(tests/test_auth.py#L1-" in testing
-    assert "(pyproject.toml#L1-" in settings
+    assert "- `session_lifetime_s`, by default `1209600`: Sessions end" in settings
+    assert "## deploy/snip.example.toml" in settings
 
 
 def test_no_page_is_longer_than_a_reader_reads(structure):

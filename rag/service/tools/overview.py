@@ -6,10 +6,13 @@ as a whole in every interface, and is the first screen of the page.
 
 from __future__ import annotations
 
+import math
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -17,8 +20,8 @@ from rag.analysis import words
 from rag.answer.wording import SURE
 from rag.code.documentation import Quote, paragraphs, title_of
 from rag.code.entry_points import CONTAINER, ENTRY, entry_points
-from rag.code.parts import content, documents_near_top, listed_in_documents, main_parts
-from rag.code.project_summary import description_in_manifest, package_quote, project_description, readmes
+from rag.code.parts import content, documents_near_top, listed_in_documents, main_parts, packages
+from rag.code.project_summary import introduction_of, package_quote, project_description, readmes
 from rag.code.survey import Survey
 from rag.code.symbols import documentation_of
 from rag.database.store import Store
@@ -27,11 +30,11 @@ from rag.lines import lines_of
 from rag.markdown import documented, sentence
 from rag.quoting import one_line, visible
 from rag.retrieval.answerability import judge
-from rag.retrieval.kinds.commands import project_commands
+from rag.retrieval.kinds.commands import ProjectCommand, project_commands
 from rag.retrieval.overview import Users
 from rag.retrieval.rank import chunk_at
 from rag.retrieval.search import RetrievalResult, search
-from rag.retrieval.shown_definition import lines_of_hit
+from rag.retrieval.shown_definition import is_in_test, lines_of_hit
 from rag.service.repositories.last_used import LastUsed
 from rag.service.repositories.repository import Repository
 from rag.service.tools.survey_of import survey
@@ -42,19 +45,25 @@ _MAX_PARTS, _MAX_PART_FILES = 7, 6
 _MIN_README_SHARE = 0.2
 _INDEX = ("readme.md", "readme.rst", "index.md", "index.rst")
 _MAX_LINES = 500
-"""A larger file, perhaps generated, counts as one of this size."""
+"""Further lines of a larger file, which may be generated, count a tenth."""
 _MAX_STARTS, _MAX_QUESTIONS, _MAX_CANDIDATES, _MAX_CENTRAL = 2, 4, 9, 4
 _BEGINNING = frozenset("begin beginning first start starting started".split())
 """One of these words is in a question for where to start."""
-_MAX_DESCRIPTION_CHARS, _MAX_CHARS, _MAX_PATH_CHARS = 200, 70, 120
-_FEW_LINKS = 20
-_MIN_STARTED = 0.1
-"""The least share of the code that is around an entry point, to come first."""
+_MAX_DESCRIPTION_CHARS, _MAX_CHARS, _MAX_PATH_CHARS = 200, 110, 120
+_CLAUSE = re.compile(
+    r"[,;:.]?\s(?:[(—–-]|(?:and|as|because|by|for|from|if|in|including|or|so|that|to|using|when|where|which|while|with)\b)"
+    r"|[,;:]\s"
+)
+"""Where a sentence that is too long can end."""
+_LARGER_SHARE = 2 / 3
+_JAVASCRIPT = frozenset("bun deno npm npx pnpm yarn".split())
+_OF_SYSTEMS = frozenset("apt apt-get brew docker docker-compose dnf pacman podman scoop snap sudo".split())
+_FEW_LINKS, _FEW_PARTS, _MIN_WEIGHT = 20, 3, 0.02
 _MAX_ARROWS = 14
 _KEPT = 16
 _MAX_NAMES = 5
-_PLAIN = frozenset(("", "init", "index", "main", "mod"))
-"""Names of files that say nothing of their folder."""
+_PLAIN = frozenset(("", "init", "index", "lib", "main", "mod", "src"))
+"""Names of files and folders that say nothing of what they are in."""
 _GUIDES = ("architecture", "design", "contributing", "development", "hacking", "structure")
 _COMMANDS = {"install": "Install", "build": "Build", "run": "Run", "test": "Test"}
 
@@ -125,16 +134,19 @@ class _Reading:
         self._repository, self._store = repository, repository.store
         self._survey: Survey = survey(repository)
         self._users = Users(repository.store)
+        self._packages = packages(self._survey)
         self._leads: list[tuple[CodeDefinition, Quote | None]] = []
 
     def overview(self) -> Overview:
         """Return the overview."""
         first = next(iter(project_description(self._survey)), None)
-        files = {file.path: min(len(file.lines), _MAX_LINES) for file in content(self._survey) if file.lines}
+        files = {file.path: _counted(len(file.lines)) for file in content(self._survey) if file.lines}
         central = self._central(files)
-        divided = main_parts(central, _MAX_PARTS, with_files=True)
+        divided = main_parts(central, _MAX_PARTS, with_files=True, whole=self._packages)
         weights = {part: sum(central[path] for path in paths) for part, paths in divided.items()}
         order = sorted(divided, key=lambda part: (-weights[part], part))
+        least = _MIN_WEIGHT * sum(weights.values())
+        order = [part for n, part in enumerate(order) if n < _FEW_PARTS or weights[part] >= least]
         said = listed_in_documents(self._survey, order)
         parts = [self._part(part, divided[part], said.get(part)) for part in order]
         if all(self._survey.files[path].kind == "doc" for path in files):
@@ -150,7 +162,7 @@ class _Reading:
             questions=tuple(self._questions(steps)),
         )
 
-    def _central(self, files: Mapping[str, int]) -> dict[str, float]:
+    def _central(self, files: Mapping[str, float]) -> dict[str, float]:
         """Return the weights of files: their share of the lines, and of the imports by other folders."""
         imported: Counter[str] = Counter()
         for link in self._survey.links:
@@ -177,14 +189,17 @@ class _Reading:
         is_said = quote is not None and len(quote.text.split()) > 2
         if listed and not is_said:
             return OverviewStatement(about, _short(listed[0]), *listed[1:])
-        quote = quote or description_in_manifest(self._survey, part)
+        quote = quote or introduction_of(self._survey, part)
         if quote is not None and len(quote.text.split()) > 2:
             return _statement(about, quote)
-        if len(inner := self._inner(part, paths)) > 1:
-            rest = ", …" if len(inner) > _MAX_NAMES else ""
-            names = ", ".join(inner[:_MAX_NAMES])
-            first = [path for path in paths if path.startswith(f"{part}/{inner[0]}")]
-            return OverviewStatement(about, f"{one_line(names)}{rest}", self._main_file(first), 1)
+        folder, inner = self._inner(part, paths)
+        if len(inner) > 1:
+            rest = f" and {len(inner) - _MAX_NAMES:,} more" if len(inner) > _MAX_NAMES else ""
+            names = f"{one_line(', '.join(inner[:_MAX_NAMES]))}{rest}"
+            where = folder.removeprefix(part).strip("/")
+            where = f"in {where}: " if where not in _PLAIN else ""
+            first = [path for path in paths if path.startswith(f"{folder}/{inner[0]}")]
+            return OverviewStatement(about, f"{one_line(where)}{names}", self._main_file(first), 1)
         return (self._of_lead(about, *lead) if lead else None) or self._of_file(about, self._main_file(paths))
 
     def _of_lead(self, about: str, one: CodeDefinition, quote: Quote | None) -> OverviewStatement | None:
@@ -211,7 +226,7 @@ class _Reading:
         shown = ", ".join(list(names)[:_MAX_NAMES])
         return OverviewStatement(about, f"has {shown}" if shown else file.language, path, 1)
 
-    def _sections(self, total: int, described: Quote | None) -> list[OverviewStatement]:
+    def _sections(self, total: float, described: Quote | None) -> list[OverviewStatement]:
         """Return sections of the README of a repository of documents, if that has much of the text."""
         path = next(iter(readmes(self._survey)), "")
         if not path or len(self._survey.files[path].lines) < _MIN_README_SHARE * total:
@@ -223,22 +238,25 @@ class _Reading:
                 found.setdefault(about, _statement(about, quote))
         return list(found.values())[:_MAX_PARTS]
 
-    def _inner(self, part: str, paths: Sequence[str]) -> list[str]:
-        """Return the names of what a folder holds, those with the most code first."""
+    def _inner(self, part: str, paths: Sequence[str]) -> tuple[str, list[str]]:
+        """Return the folder that has most of a part, and the names in it, those with most code first."""
         sizes: Counter[str] = Counter()
         for path in paths:
-            name = path.removeprefix(f"{part}/").partition("/")[0].partition(".")[0]
-            sizes[name] += len(self._survey.files[path].lines)
-        return [
-            name for name, _ in sizes.most_common() if name.strip("_") not in _PLAIN and part not in sizes
-        ]
+            sizes[path.removeprefix(f"{part}/").partition("/")[0]] += len(self._survey.files[path].lines)
+        largest, size = sizes.most_common(1)[0]
+        inside = [path for path in paths if path.startswith(f"{part}/{largest}/")]
+        is_package = f"{part}/{largest}" in self._packages
+        if inside and not is_package and size > _LARGER_SHARE * sizes.total():
+            return self._inner(f"{part}/{largest}", inside)
+        names = dict.fromkeys(name.partition(".")[0] for name, _ in sizes.most_common())
+        return part, [name for name in names if name.strip("_") not in _PLAIN and part not in paths]
 
     def _names(self, path: str) -> list[str]:
-        """Return the definitions of a file that most others use."""
-        users = Counter(self._users.of_definitions(path))
-        return list(dict.fromkeys(one_line(one.name) for one, _ in users.most_common() if not one.scope))[
-            :_MAX_NAMES
-        ]
+        """Return the definitions of a file that most others use, and the largest; those of tests are none."""
+        users = self._users.of_definitions(path)
+        outer = [one for one in users if not (one.scope or is_in_test(self._store, path, one.start))]
+        outer.sort(key=lambda one: -_prominence(one, users[one]))
+        return list(dict.fromkeys(one_line(one.name) for one in outer))[:_MAX_NAMES]
 
     def _main_file(self, paths: Sequence[str]) -> str:
         """Return the largest of the files nearest to the top."""
@@ -249,16 +267,19 @@ class _Reading:
         documentation come first.
         """
         largest = sorted(paths, key=lambda path: -len(self._survey.files[path].lines))[:_MAX_PART_FILES]
-        found = Counter[CodeDefinition]()
-        for path in largest:
-            found.update(self._users.of_definitions(path))
-        named = [
-            (one, users) for one, users in found.most_common() if one.name[:1] != "_" and len(one.name) > 2
-        ]
         own = self._repository.source.name.lower()
-        best = [one for one, users in named if users or (not one.scope and one.name.lower() != own)]
-        quoted = [(one, self._documentation(one)) for one in best[:_MAX_CANDIDATES]]
-        return next((each for each in quoted if each[1]), quoted[0] if quoted else None)
+        found: dict[CodeDefinition, float] = {}
+        for path in largest:
+            for one, users in self._users.of_definitions(path).items():
+                is_named = one.name[:1] != "_" and len(one.name) > 2 and one.name.lower() != own
+                if is_named and not one.scope and not is_in_test(self._store, path, one.start):
+                    found[one] = _prominence(one, users)
+        best = sorted(found, key=lambda one: -found[one])[:_MAX_CANDIDATES]
+        least = max(found.values(), default=0) / 2
+        quoted = [(one, self._documentation(one)) for one in best]
+        return next(
+            (each for each in quoted if each[1] and found[each[0]] >= least), next(iter(quoted), None)
+        )
 
     def _documentation(self, one: CodeDefinition) -> Quote | None:
         file = self._survey.files.get(one.path)
@@ -282,31 +303,23 @@ class _Reading:
         return iter(kept[:_MAX_ARROWS])
 
     def _commands(self) -> Iterator[OverviewStatement]:
-        """Yield the first command of each purpose."""
-        found = {one.purpose: one for one in reversed(project_commands(self._store))}
+        """Yield the first command of each purpose, and the next for the other part of a web application."""
+        found = project_commands(self._store)
         for purpose, about in _COMMANDS.items():
-            if one := found.get(purpose):
+            listed = [one for one in found if one.purpose == purpose]
+            second = (one for one in listed if _is_other_part(listed[0], one))
+            for one in (*listed[:1], *islice(second, 1)):
                 yield OverviewStatement(about, one.shown, one.path, one.line)
 
     def _starts(self) -> Iterator[OverviewStatement]:
         files = self._survey.files
         found = [one for one in entry_points(self._survey) if one.what != ENTRY or one.leads_to in files]
-        sizes = {one.path: self._size_around(one.path) for one in found}
-        least = _MIN_STARTED * sum(len(file.lines) for file in self._survey.of_kind("code"))
-        own = self._repository.source.name
-        minor = {path for path, size in sizes.items() if "/" in path and size < least}
-        found.sort(key=lambda one: (one.path in minor, one.name != own, -sizes[one.path]))
+        found.sort(key=lambda one: one.name != self._repository.source.name)
         programs = [one for one in found if one.what != CONTAINER] or found[:1]
         for one in [one for one in programs if one.what == programs[0].what][:_MAX_STARTS]:
             named = [one.name] if one.name != one.path else []
             shown = " → ".join(f"`{one_line(name)}`" for name in (*named, *filter(None, [one.leads_to])))
             yield OverviewStatement("Starts", f"{one.what} {shown}".strip(), one.path, one.start)
-
-    def _size_around(self, path: str) -> int:
-        """Return the lines of code in the same folder at the top."""
-        top = path.partition("/")[0]
-        code = self._survey.of_kind("code")
-        return sum(len(file.lines) for file in code if file.path.partition("/")[0] == top)
 
     def _documents(self) -> Iterator[OverviewStatement]:
         """Yield the document that explains the structure, else how to contribute."""
@@ -339,8 +352,26 @@ class _Reading:
         return confidence.is_sure and (confidence.first_right or 0) >= SURE
 
 
+def _is_other_part(first: ProjectCommand, one: ProjectCommand) -> bool:
+    """Return whether the same file has both commands, one for JavaScript and one for the rest."""
+    tools = [each.text.rpartition("&& ")[2].split()[0] for each in (first, one)]
+    is_pair = one.path == first.path and sum(tool in _JAVASCRIPT for tool in tools) == 1
+    return is_pair and _OF_SYSTEMS.isdisjoint(tools) and "docs" not in one.text
+
+
+def _prominence(one: CodeDefinition, users: int) -> float:
+    return users + math.log2(one.end - one.start + 2)
+
+
+def _counted(lines: int) -> float:
+    return min(lines, _MAX_LINES) + max(lines - _MAX_LINES, 0) / 10
+
+
 def _short(text: str, limit: int = _MAX_CHARS) -> str:
-    return visible(sentence(documented(text), limit)).rstrip(".:")
+    """Return a first sentence without its full stop; a long one ends at a clause."""
+    whole = sentence(documented(text), 10 * limit)
+    ends = [match.start() for match in _CLAUSE.finditer(whole, limit // 2) if match.start() <= limit]
+    return visible(whole if len(whole) <= limit or not ends else whole[: ends[-1]]).rstrip(".:")
 
 
 def _statement(about: str, quote: Quote, limit: int = _MAX_CHARS) -> OverviewStatement:

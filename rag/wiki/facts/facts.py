@@ -20,6 +20,7 @@ from rag.code.symbols import File, Symbol
 from rag.identifiers import CAMEL, UPPER
 from rag.wiki.facts.extension_points import ExtensionPoint, extension_points, registering
 from rag.wiki.facts.sections import Section, sections_in
+from rag.wiki.facts.settings import WikiSetting, settings_of
 from rag.wiki.facts.subjects import WikiSubject, subjects
 
 
@@ -62,6 +63,11 @@ class WikiFacts:
         found = exports(self.survey, self.own)
         order = {one.symbol: number for number, one in enumerate(found)}
         return sorted(found, key=lambda one: (-self._shown(one.symbol), order[one.symbol]))
+
+    @cached_property
+    def settings(self) -> Sequence[WikiSetting]:
+        """What can be set, by name."""
+        return settings_of(self.survey, self.own)
 
     @cached_property
     def subjects(self) -> Sequence[WikiSubject]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from rag.code.call_graph import CallGraph
@@ -11,7 +11,6 @@ from rag.code.flows import CallFlow
 from rag.code.symbols import Symbol
 from rag.display.mermaid import MAX_EDGES, MAX_NODES, Diagram, Graph, sequence
 from rag.quoting import counted
-from rag.wiki.facts.communities import cycles
 from rag.wiki.facts.facts import short_name
 from rag.wiki.models import WikiPage
 from rag.wiki.pages.links import CitationWriter
@@ -168,5 +167,21 @@ def left_out(diagram: Diagram, what: str, arrow: str) -> str:
 
 
 def circles(between: Mapping[tuple[str, str], int]) -> list[list[str]]:
-    """Return groups of pages that all reach each other, largest first."""
-    return sorted(map(sorted, cycles(between)), key=lambda group: (-len(group), group))
+    """Return groups of two pages or more that all reach each other, largest first."""
+    after: dict[str, set[str]] = defaultdict(set)
+    for source, target in between:
+        after[source].add(target)
+    reached = {page: _reached(page, after) for page in list(after)}
+    found = {frozenset(one for one in far if page in reached.get(one, ())) for page, far in reached.items()}
+    return sorted(
+        (sorted(group) for group in found if len(group) > 1), key=lambda group: (-len(group), group)
+    )
+
+
+def _reached(page: str, after: Mapping[str, set[str]]) -> set[str]:
+    found, pending = set[str](), [page]
+    while pending:
+        following = after.get(pending.pop(), set()) - found
+        found |= following
+        pending += following
+    return found

@@ -6,10 +6,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from rag.code.entry_points import KINDS, EntryPoint, entry_points
-from rag.code.flows import CallFlow, definitions_of
+from rag.code.entry_points import EntryPoint, entry_points
+from rag.code.flows import CallFlow
 from rag.code.project_summary import project_description
-from rag.code.roles import is_tool
 from rag.code.survey import Call
 from rag.code.symbols import Symbol
 from rag.markdown import bullets, code, plain, said, table, title, words
@@ -49,7 +48,7 @@ def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) 
             else ""
         )
         yield Part("## How it runs, in short\n\n" + "\n".join(rows) + f"\n\n{whole}", "flows")
-    starts = [_start(point, cited) for point in _leading_far_first(context, entry_points(survey))]
+    starts = [_start(point, cited) for point in entry_points(survey)]
     if starts:
         note = f"\n\n{_MAX_STARTS:,} of {len(starts):,} entry points." if len(starts) > _MAX_STARTS else ""
         yield Part("## Where it starts\n\n" + "\n".join(starts[:_MAX_STARTS]) + note, "entry points")
@@ -57,18 +56,6 @@ def overview_parts(context: PageContext, page: WikiPage, cited: CitationWriter) 
     others = [p for p in context.structure.pages if p.id not in listed]
     yield Part("## Pages\n\n" + context.page_list(cited, others), "the list of pages")
     yield Part("## Languages\n\n" + _languages(context), "languages")
-
-
-def _leading_far_first(context: PageContext, points: Sequence[EntryPoint]) -> list[EntryPoint]:
-    """Return entry points by kind, those for development last; of main functions those that lead furthest
-    come first.
-    """
-    graph = context.facts.graph
-
-    def reach(point: EntryPoint) -> int:
-        return max((graph.reach(s) for s in definitions_of(context.survey, graph, point)), default=0)
-
-    return sorted(points, key=lambda one: (is_tool(one.path), KINDS.index(one.what), -reach(one)))
 
 
 def _start(point: EntryPoint, cited: CitationWriter) -> str:

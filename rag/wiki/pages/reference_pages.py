@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from rag.code.dispatch import FunctionTable
 from rag.code.documentation import title_of
-from rag.code.entry_points import keys, variables
 from rag.code.symbols import File, Symbol
 from rag.markdown import code, plain, said, table, title
 from rag.quoting import counted
@@ -19,7 +18,7 @@ from rag.wiki.pages.page_context import PageContext, Part
 
 _MAX_PER_PACKAGE, _MAX_PACKAGES, _MAX_USED = 60, 30, 40
 _MAX_POINTS, _MAX_IMPLEMENTATIONS, _MAX_REGISTERING, _MAX_TABLES = 30, 5, 30, 20
-_MAX_VARIABLES, _MAX_FILES, _MAX_KEYS = 80, 40, 10
+_MAX_HOMES = 2
 _MAX_TESTED, _MAX_TESTS, _MAX_DOCUMENTS, _MAX_TERMS, _MAX_FOLDERS = 40, 40, 100, 60, 60
 _LEGAL = re.compile(r"copyright\b|\(c\) |©|(?:the )?(?:mit|apache|bsd|gnu) .{0,40}licen[cs]e", re.IGNORECASE)
 """How a licence begins, which does not say what a document is about."""
@@ -201,27 +200,19 @@ def _test(context: PageContext, file: File, cited: CitationWriter) -> str:
 
 
 def configuration_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> Iterator[Part]:
-    """Yield the environment variables that own code reads, and the configuration files with their keys."""
-    found = variables(context.survey)
-    rows = []
-    for name, settings in found.items():
-        paths = list(dict.fromkeys(s.path for s in settings if s.path in context.page_of))
-        if paths:
-            cited.paths |= set(paths)
-            read = [cited.page(context.pages[context.page_of[path]], code(path)) for path in paths[:3]]
-            more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
-            rows.append(f"- {code(name)}, read in {', '.join(read)}{more}")
-    if rows:
-        yield from _listed("## Environment variables", rows[:_MAX_VARIABLES], "variables")
-    files = [context.survey.files[path] for path in page.file_paths if path in context.survey.files]
-    listed = []
-    for file in files[:_MAX_FILES]:
-        named = ", ".join(code(key.name) for key in keys(file, _MAX_KEYS))
-        holds = f": {named}" if named else ""
-        listed.append(f"- {cited.file(file.path, len(file.lines))} ({code(file.language)}){holds}")
-    if len(files) > _MAX_FILES:
-        listed.append(f"- {counted(len(files) - _MAX_FILES, 'more file')}")
-    yield from _listed("## Files", listed, "files")
+    """Yield the settings with their meanings, first the variables, then the others by file."""
+    rows: dict[str, list[str]] = {}
+    for one in sorted(context.facts.settings, key=lambda one: not one.name.isupper()):
+        cited.paths |= set(one.paths)
+        default = f", by default {code(one.default)}" if one.default else ""
+        about = f": {said(one.about)}" if one.about else ""
+        head = "Environment variables" if one.name.isupper() else one.path
+        homes = [path for path in one.paths if path in context.page_of][:_MAX_HOMES]
+        read = [cited.page(context.pages[context.page_of[path]], code(path)) for path in homes]
+        places = f" ({', '.join(read)})" if read else ""
+        rows.setdefault(head, []).append(f"- {code(one.name)}{default}{about}{places}")
+    for head, inside in rows.items():
+        yield from _listed(f"## {title(head)}", inside, head)
 
 
 def documentation_parts(context: PageContext, page: WikiPage, cited: CitationWriter) -> Iterator[Part]:

@@ -9,19 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rag.code.entry_points import MANIFESTS
-from rag.code.parts import main_parts
+from rag.code.parts import content, packages
 from rag.code.project_summary import package_quote, project_description, readmes
 from rag.code.roles import Role, is_carried
 from rag.code.survey import Survey
-from rag.code.symbols import File
 from rag.markdown import documented, sentence
 from rag.quoting import counted
 from rag.retrieval.search import search
 from rag.service.tools.survey_of import survey
 from rag.types import Kind
 from rag.wiki.facts.compound_words import CompoundWords
-from rag.wiki.facts.concept_names import concept_titles, folder_name, is_named, path_words
-from rag.wiki.facts.concepts import Concept, concepts
+from rag.wiki.facts.concept_names import concept_titles, is_named, path_words
+from rag.wiki.facts.concepts import OTHER_CODE, Concept, concepts
 from rag.wiki.facts.facts import WikiFacts, facts_of, short_name
 from rag.wiki.models import MAX_DESCRIPTION, Importance, PageKind, WikiPage, WikiSection, WikiStructure
 from rag.wiki.pages.devin_json import Steering, read_steering
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 MAX_PAGES = 60
 _MAX_RELATED = 6
 _MAX_FOUND_FILES = 12
-_MAX_SUBJECT_FILES, _MAX_PARTS, _MIN_PART_LINES = 40, 14, 300
+_MAX_SUBJECT_FILES = 40
 
 
 def wiki_structure(
@@ -117,7 +116,9 @@ def _pages_of_code(surveyed: Survey, max_pages: int) -> list[WikiPage]:
     room = max(1, max_pages - len(guides))
     used = {"index", *guides}
     about = _subject_pages(facts, used)[: room // 2]
-    groups = _parts(facts, room - len(about)) if about else concepts(surveyed, facts.roles["own"], room)
+    main = content(surveyed)
+    files = facts.roles["own"] if facts.own.issuperset(file.path for file in main) else main
+    groups = concepts(files, room - len(about), packages(surveyed))
     found = [*about, *_concept_pages(facts, groups, guides, used)]
     before = [guides.pop(name) for name in ("overview", "architecture", "flow") if name in guides]
     after = list(guides.values())
@@ -152,7 +153,7 @@ def _guide_pages(facts: WikiFacts) -> list[WikiPage]:
 
 
 _LISTED: tuple[tuple[Kind, PageKind, str], ...] = (
-    ("config", "configuration", "Environment variables, configuration files and their keys"),
+    ("config", "configuration", "What can be set, with its meaning and default"),
     ("test", "testing", "Which tests touch which concept"),
     ("doc", "documentation", "The repository's own documents"),
 )
@@ -175,10 +176,11 @@ def _reference_pages(facts: WikiFacts) -> list[WikiPage]:
         pages.append(WikiPage("extending", "Extending", about, "medium", paths, kind="extending"))
     listed = {}
     for kind, page, about in _LISTED:
-        if files := surveyed.of_kind(kind):
-            paths = tuple(
-                sorted((f.path for f in files), key=lambda path: (is_carried(path), path.count("/"), path))
-            )
+        files = [file.path for file in surveyed.of_kind(kind)]
+        if kind == "config":
+            files = list(dict.fromkeys(path for one in facts.settings for path in one.paths))
+        if files:
+            paths = tuple(sorted(files, key=lambda path: (is_carried(path), path.count("/"), path)))
             listed[page] = WikiPage(page, page.capitalize(), about, "low", paths, kind=page)
     pages += [listed[name] for name in ("configuration", "testing") if name in listed]
     documented = [s for s in facts.ranked(sorted(facts.own)) if s.summary is not None]
@@ -215,34 +217,12 @@ def _subject_pages(facts: WikiFacts, used: set[str]) -> list[WikiPage]:
         paths = tuple(dict.fromkeys(symbol.path for symbol in subject.symbols))
         summaries = (documented(symbol.summary.text) for symbol in subject.types if symbol.summary)
         said = [sentence(next((text for text in summaries if len(text.split()) > 2), ""), MAX_DESCRIPTION)]
-        said += [f"What the code does with them: {', '.join(subject.verbs)}"] if subject.verbs else []
+        said += [f"Operations: {', '.join(subject.verbs)}"] if subject.verbs else []
         about = ". ".join(text.rstrip(".") for text in said if text)
         about = about or f"{counted(len(subject.symbols), 'definition')} in {counted(len(paths), 'file')}"
         name = new_id(subject.title, used)
         pages.append(WikiPage(name, subject.title, about, "high", paths[:_MAX_SUBJECT_FILES], kind="subject"))
     return pages
-
-
-def _parts(facts: WikiFacts, most: int) -> list[Concept]:
-    """Return the parts of the program, which are its folders, the largest first; the rest is one more."""
-    files = {file.path: file for file in facts.roles["own"]}
-    lines = {path: len(file.lines) for path, file in files.items()}
-    parts = main_parts(lines, max(1, min(most, _MAX_PARTS)), with_files=True)
-    found = [
-        Concept(
-            sorted((files[path] for path in paths), key=_largest_first),
-            "" if part in files else folder_name(part, [*parts]),
-        )
-        for part, paths in parts.items()
-    ]
-    found = sorted((one for one in found if one.lines >= _MIN_PART_LINES), key=lambda one: -one.lines)
-    taken = {file.path for concept in found for file in concept.files}
-    rest = sorted((file for path, file in files.items() if path not in taken), key=_largest_first)
-    return [*found, *([Concept(rest, "Other code")] if rest else [])]
-
-
-def _largest_first(file: File) -> tuple[int, str]:
-    return -len(file.lines), file.path
 
 
 def _concept_pages(
@@ -319,6 +299,11 @@ def _concept_description(facts: WikiFacts, concept: Concept, quoted: set[str], t
     definitions, first those of the files that the title names.
     """
     paths = _main_paths(concept)
+    if concept.title == OTHER_CODE:
+        folders = list(dict.fromkeys(f"`{file.folder or '.'}/`" for file in concept.files))
+        return (
+            f"{counted(len(concept.files), 'file')} of smaller parts, in {', '.join(folders[:_MAX_RELATED])}"
+        )
     if (quote := package_quote(facts.survey, paths)) and quote.text not in quoted:
         quoted.add(quote.text)
         return sentence(documented(quote.text), MAX_DESCRIPTION)

@@ -61,7 +61,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.agent.protocol import read_text
     from rag.analysis import count_terms
     from rag.answer import citations, markdown
-    from rag.code import definitions, documentation, entry_points, project_summary
+    from rag.code import definitions, documentation, project_summary
     from rag.code.languages import kind_of, language_of_path, language_of_text
     from rag.code.survey import Survey
     from rag.code.symbols import File
@@ -78,6 +78,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.serve.openai.messages import done_without_model, read_messages
     from rag.service.checks.review import ReviewRange
     from rag.service.tools.explore import parts_of
+    from rag.wiki.facts import settings
     from rag.wiki.pages import devin_json
 
     def source(words: str) -> answers.ShownSource:
@@ -113,7 +114,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
             file = File(path, words, "", language, kind_of(path, language), lines)
             survey = Survey("a", {path: file})
             project_summary.project_description(survey)
-            entry_points.keys(file, 100)
+            settings.settings_of(survey, {path})
 
     def stated(words: str) -> None:
         said = [*statements.stated_by_user(words), *statements.stated_by_answer(words)]

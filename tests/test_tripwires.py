@@ -239,15 +239,6 @@ def test_a_command_that_reads_the_repository_runs_nothing_of_it(name, trapped, c
     assert "Traceback" not in done.stderr
 
 
-def test_a_list_of_repositories_runs_nothing_of_them(trapped, tmp_path):
-    listed = trapped.root.parent / "list.txt"
-    listed.write_text("repository\n")
-    done = run(trapped, "index", "--list-file", str(listed), "--again", "--rebuild")
-    trapped.check()
-    assert done.returncode == 0, done.stderr
-    assert "1 indexed, 0 failed" in done.stderr
-
-
 DRIVER = """
 import io, json, sys
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.index_list import BulkOptions, index_list
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import megabytes, opened_engine, out_json, say, table, wants_json
 from rag.errors import ConfigError, StoreError
@@ -60,7 +59,6 @@ def index(
         bool,
         typer.Option("--force", help="Publish even if the published index is of a newer commit."),
     ] = False,
-    bulk: BulkOptions,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every skipped file.")] = False,
     files: options.IndexOptions,
 ) -> None:
@@ -75,32 +73,22 @@ def index(
     rag index https://example.org/team/app.git --publish
 
     rag index --list
-
-    rag index --list-file repositories.txt --slots 2
     """
     settings = settings_from()
-    bulk.check(source)
-    to_publish = _is_published(bulk, publish or publish_as is not None, force)
-    if bulk.list_file is not None:
-        index_list(settings, bulk, rebuild=rebuild, publish=publish)
-    elif list_all:
+    to_publish = publish or publish_as is not None
+    if force and not to_publish:
+        raise ConfigError("--force needs --publish or --publish-as")
+    if list_all:
         _list(settings)
-    elif watch:
-        wanted = _wanted(source, files, watch, to_publish)
+        return
+    wanted = _wanted(source, files, watch, to_publish)
+    if watch:
         _watch(settings, wanted, rebuild=rebuild, verbose=verbose)
     else:
-        wanted = _wanted(source, files, watch, to_publish)
         with opened_engine(settings) as engine:
             engine.shared_name = publish_as
             repository = engine.repository(wanted, rebuild=rebuild)
             _finish(engine, repository, publish=to_publish, force=force, verbose=verbose)
-
-
-def _is_published(bulk: BulkOptions, publish: bool, force: bool) -> bool:
-    """Return whether the index is to be published. Raises ConfigError if it is not, and `force` is set."""
-    if force and (bulk.list_file is not None or not publish):
-        raise ConfigError("--force needs --publish or --publish-as, and one repository")
-    return publish
 
 
 def _wanted(source: str | None, files: options.IndexOptions, watch: bool, publish: bool) -> Source:

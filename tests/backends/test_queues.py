@@ -1,4 +1,4 @@
-"""The queues keep what `rag.job_queue.Jobs` promises: in memory, and in a real Postgres server."""
+"""The queues keep what `rag.job_queue.Jobs` promises, on a real server."""
 
 from __future__ import annotations
 
@@ -9,62 +9,11 @@ import psycopg
 import pytest
 
 from rag.backends.queue import schema
-from rag.backends.queue.memory import MemoryJobs
 from rag.backends.queue.postgres import _TAKE, _WAITING, PostgresJobs, queue_of
 from rag.errors import SettingsError, StoreTooNew
 from rag.job_queue import Jobs
-from rag.worker.bulk import MAX_LISTED
-from tests.contracts.clock import SteppedClock
 from tests.contracts.jobs import JobsContract
 from tests.servers.postgres import LocalPostgres
-
-
-class TestMemoryJobs(JobsContract):
-    @pytest.fixture
-    def clock(self) -> SteppedClock:
-        return SteppedClock()
-
-    @pytest.fixture
-    def jobs(self, clock: SteppedClock) -> Jobs:
-        return MemoryJobs(clock=clock, monotonic=lambda: clock().timestamp(), max_attempts=3)
-
-    @pytest.fixture
-    def later(self, clock: SteppedClock) -> Callable[[float], None]:
-        return clock.advance
-
-    @pytest.mark.parametrize("jump_s", [86_400, -86_400])
-    def test_a_change_of_the_systems_time_takes_no_job_away_and_delays_none(self, jump_s: float) -> None:
-        clock, monotonic = SteppedClock(), SteppedClock()
-        jobs = MemoryJobs(clock=clock, monotonic=lambda: monotonic().timestamp())
-        jobs.enqueue("running", {})
-        running = self.leased(jobs)
-        jobs.enqueue("failing", {})
-        jobs.fail(self.leased(jobs), "it failed", retry=True)
-        clock.advance(jump_s)
-        assert jobs.lease("other") is None
-        jobs.report(running, "embed", 1, 2)
-        monotonic.advance(3)
-        again = jobs.lease("other")
-        assert again is not None and (again.key, again.attempts) == ("failing", 1)
-        jobs.complete(running, {})
-
-    def test_ended_jobs_are_forgotten_from_a_number_on_the_oldest_first(self) -> None:
-        jobs = MemoryJobs(max_ended=10)
-        numbers = []
-        for number in range(16):
-            numbers.append(jobs.enqueue(f"job {number}", {}).id)
-            jobs.complete(self.leased(jobs), {})
-            known = [job.id for job in jobs.jobs()]
-            assert sorted(known) == numbers[-11:]
-        assert [job.id for job in jobs.jobs(ids=numbers)] == numbers[:-12:-1]
-
-    def test_as_many_ended_jobs_are_known_as_a_list_may_have(self) -> None:
-        jobs = MemoryJobs()
-        numbers = []
-        for number in range(MAX_LISTED):
-            numbers.append(jobs.enqueue(f"job {number}", {}).id)
-            jobs.complete(self.leased(jobs), {})
-        assert len(jobs.jobs(ids=numbers, limit=MAX_LISTED)) == MAX_LISTED
 
 
 @pytest.fixture(scope="module")

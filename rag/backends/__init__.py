@@ -116,7 +116,7 @@ def open_jobs(settings: Settings) -> Jobs:
     try:
         from rag.backends.queue.postgres import PostgresJobs
     except ImportError as error:
-        missing = error.name or "procrastinate"
+        missing = error.name or "psycopg"
         raise BackendMissing(backend="the queue in Postgres", missing=missing, extra="queue") from error
     return PostgresJobs(url)
 

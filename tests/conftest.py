@@ -114,7 +114,6 @@ _LONGEST = (
     "fuzz/test_fuzz_kept",
     "test_tripwires",
     "test_bad_input",
-    "integrations/test_mkdocs_plugin",
     "wiki/test_wiki_writer",
     "worker/test_cluster",
     "test_notebooks",

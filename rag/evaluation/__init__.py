@@ -1,7 +1,7 @@
 """Measures retrieval on any repository and questions, next to other systems.
 
     evaluate           measures a folder             read_evaluation   opens a saved result
-    Evaluation         the result: plot, to_frame, compare, save
+    Evaluation         the result: to_frame, compare, save
 
 A name is loaded when it is first used.
 """

@@ -4,7 +4,7 @@ from rag.evaluation import evaluate
 
 before = evaluate("path", questions="questions.jsonl")
 after = evaluate("path", questions="questions.jsonl", settings={"reranker": "student"})
-before.compare(after).plot()
+before.compare(after).to_frame()
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rag.decoding import text_of
-from rag.display.plot import Plot
 from rag.errors import ConfigError, SettingsError
-from rag.evaluation.plots import plot_of
 from rag.evaluation.results import Results
 from rag.frames import frame
 
@@ -25,10 +23,6 @@ from rag.frames import frame
 @dataclass(frozen=True)
 class Evaluation(Results):
     """The results of systems for questions. The first system is compared with the others."""
-
-    def plot(self) -> Plot:
-        """Return the means with their intervals: a panel for each measure, a row for each kind."""
-        return plot_of(self.summary)
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with a row for each question and system.
@@ -97,10 +91,6 @@ class Evaluation(Results):
         except OSError as error:
             raise ConfigError(f"cannot write {target}: {error.strerror}; check the folder") from error
         return target
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Render the plot for a notebook."""
-        return self.plot()._repr_mimebundle_()
 
 
 def read_evaluation(path: Path) -> Evaluation:

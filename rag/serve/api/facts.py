@@ -1,4 +1,4 @@
-"""`/api/facts`, `/api/preferences`, `/api/cache`: a caller's data other than turns."""
+"""`/api/facts` and `/api/preferences`: a caller's data other than turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pydantic import JsonValue
 from rag.errors import NotFound
 from rag.memory.facts import Fact, FactState
 from rag.memory.preferences import Preferences
-from rag.schema import to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
 from rag.serve.api import requests, responses
@@ -33,7 +32,6 @@ from rag.service.checks.facts import (
 )
 from rag.service.checks.propose_facts import propose_facts
 from rag.service.checks.recall import USER
-from rag.service.loop.cached_answers import answers_of
 from rag.settings import FactScope
 from rag.types import Source
 
@@ -47,7 +45,6 @@ def install(app: FastAPI, service: Service) -> None:
     app.include_router(_decisions(service))
     app.include_router(_proposals(service))
     app.include_router(_preferences(service))
-    app.include_router(_cache(service))
 
 
 def _facts(service: Service) -> APIRouter:
@@ -230,22 +227,5 @@ def _preferences(service: Service) -> APIRouter:
         """Delete a preference."""
         if not await to_thread(stored(caller).delete, USER, key):
             raise NotFound("there is no preference with this key")
-
-    return router
-
-
-def _cache(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/api/cache", tags=["cache"])
-
-    @router.get("")
-    async def stats(caller: CallerOf) -> responses.Cache:
-        """Return the number of the caller's cached answers, and the results of all look-ups."""
-        found = await to_thread(answers_of(service.engine_for(caller)).stats)
-        return to_json(found) | {"hit_rate": found.hit_rate}
-
-    @router.delete("")
-    async def clear(caller: CallerOf) -> responses.Cleared:
-        """Delete the caller's cached answers; their turns stay."""
-        return responses.Cleared(cleared=await to_thread(answers_of(service.engine_for(caller)).clear))
 
     return router

@@ -1,4 +1,4 @@
-"""Routes that check answers against the current code, and that ask a question again."""
+"""Routes that check answers against the current code."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from rag.schema import add_diffs
 from rag.serve.access.auth import CallerOf
-from rag.serve.api import requests, responses
+from rag.serve.api import responses
 from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
 from rag.serve.api.rendering import Renderer
 from rag.serve.api.routes import Named
-from rag.serve.api.turns import CallerContext, ConversationId, TurnId
+from rag.serve.api.turns import CallerContext, ConversationId
 from rag.serve.errors import IndexingFailed
 from rag.serve.service import Service
-from rag.serve.sse import until_disconnect
 from rag.service.checks.freshness import Differences, checked, differences, turns_about
-from rag.service.loop.replay import Replay
 from rag.types import DialogTurn
 
 Ref = Annotated[
@@ -29,7 +27,7 @@ Ref = Annotated[
 
 def install(app: FastAPI, service: Service) -> None:
     """Add the routes."""
-    for router in (_freshness(service), _about(service), _replay(service)):
+    for router in (_freshness(service), _about(service)):
         app.include_router(router)
 
 
@@ -107,34 +105,3 @@ def _about(service: Service) -> APIRouter:
         ]
 
     return router
-
-
-def _replay(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/api/turns", tags=["turns"])
-
-    @router.post("/{turn}/replay")
-    async def replay(
-        request: Request, caller: CallerOf, turn: TurnId, wanted: requests.ReplayRequest | None = None
-    ) -> responses.ReplayBody:
-        """Ask a turn's question again, for the current code or a `ref`, and report the differences.
-
-        Nothing is stored.
-        """
-        ctx = CallerContext(service, caller, str(request.base_url))
-        found = await ctx.call(ctx.store.turn, turn)
-        ref = wanted.ref if wanted else None
-        return _replayed(await until_disconnect(request, service.replayed(caller, found, ref)), ctx.render)
-
-    return router
-
-
-def _replayed(replay: Replay, renderer: Renderer) -> responses.ReplayBody:
-    turn = replay.turn
-    return responses.ReplayBody(
-        turn=renderer.turn(turn),
-        answer=renderer.answer(replay.answer),
-        freshness=renderer.freshness(turn),
-        differs=turn.answer.strip() != replay.answer.text.strip(),
-        lost=renderer.checked(replay.lost),
-        gained=[renderer.citation(citation) for citation in replay.gained],
-    )

@@ -160,7 +160,6 @@ _NOT_CORE = {
     "retrieval/test_long_questions",
     "service/test_answer_cache",
     "service/test_backup",
-    "service/test_watch",
 }
 """Modules of these folders that need servers or take longest."""
 

@@ -44,7 +44,6 @@ COMMANDS = {
     "turns import": ("turns", "import", "FILE"),
     "turns backup": ("turns", "backup", "OUT"),
     "turns restore": ("turns", "restore", "FILE"),
-    "turns copy": ("turns", "copy", f"sqlite:///{HOSTILE}.db", "memory:"),
     "review": ("review", "--repo", "REPO"),
     "check": ("check", "--repo", "REPO", "--all"),
     "explore": ("explore", "REPO", "check_token", "--words", HOSTILE),

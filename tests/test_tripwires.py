@@ -167,7 +167,6 @@ KEEPING = {
     "turns import": (("{out}/turns.jsonl",), 0),
     "turns backup": (("{out}/backup.db",), 0),
     "turns restore": (("{out}/backup.db",), 0),
-    "turns copy": (("sqlite:///{home}/turns.db", "sqlite:///{out}/copy.db"), 0),
     "facts add": (("Sessions are signed", "--repo", "."), 0),
     "facts list": ((), 0),
     "facts check": ((), 0),
@@ -323,7 +322,6 @@ def test_the_server_and_its_processes_run_nothing(trapped, tmp_path):
             assert sent("/api/repositories/repository/turns?path=shop/sessions.py")
             assert sent("/api/facts", {"text": "Sessions must be signed", "turn": turn})
             assert sent("/api/facts?check=true")
-            assert sent(f"/api/turns/{turn}/replay", {})
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(timeout=DEADLINE_S)

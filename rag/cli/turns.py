@@ -26,7 +26,7 @@ from rag.cli.selectors import (
 from rag.cli.terminal import listing, nothing, opened_engine, out, out_json, result, wants_json
 from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.cli.turns_edit import edit, fork, mark, rename, rewind, undo, unmark
-from rag.cli.turns_move import backup, copy, export, import_, restore
+from rag.cli.turns_move import backup, export, import_, restore
 from rag.errors import ConfigError
 from rag.quoting import counted, visible
 from rag.schema import to_json
@@ -163,7 +163,6 @@ for command in (
     unmark,
     rename,
     export,
-    copy,
     backup,
     restore,
 ):

@@ -310,7 +310,7 @@ def _wait_again(db: Db, job: QueuedJob, *, after_s: float = 0.0, **values: Any) 
 
 
 def _noticed(db: Db, job: QueuedJob) -> QueuedJob:
-    """Tell whoever waits that a job was added or has changed."""
+    """Notify those that `wait` of a job that was added or has changed."""
     db.execute("SELECT pg_notify('rag_jobs', %s)", [str(job.id)])
     return job
 

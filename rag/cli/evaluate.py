@@ -76,14 +76,6 @@ def evaluate(
         bool, typer.Option("--without-rag", help="Measure only the systems of --system.")
     ] = False,
     k: Annotated[int, typer.Option("-k", min=1, max=MAX_HITS, help="The hits of each system.")] = 50,
-    compare: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            "--compare",
-            metavar="BEFORE AFTER",
-            help="Compare two saved results of --json instead: the questions that both have.",
-        ),
-    ] = None,
 ) -> None:
     """Measure retrieval on your questions: NDCG, MRR, recall, lines and times, next to other systems.
 
@@ -92,19 +84,10 @@ def evaluate(
     rag eval . --mine docstrings -n 100
 
     rag eval . --questions questions.jsonl --system 'bm25=python bm25.py {path}'
-
-    rag eval --compare before.json after.json
     """
-    from rag.evaluation.evaluation import read_evaluation
     from rag.evaluation.measure import measure
     from rag.evaluation.systems import OURS, read_systems
 
-    if compare is not None:
-        if folder is not None or material.questions or material.mine or system:
-            raise SettingsError("--compare reads two results; combine it with --json only")
-        before, after = map(read_evaluation, compare)
-        _show(before.compare(after))
-        return
     systems = read_systems(system or [], first=() if without_rag else (OURS,))
     if not systems:
         raise SettingsError("there is nothing to measure: add --system, or remove --without-rag")

@@ -33,7 +33,6 @@ COMMANDS = {
     "turns search": ("turns", "search", "check_token"),
     "turns check": ("turns", "check"),
     "turns about": ("turns", "about", "evil.py", "--repo", "REPO"),
-    "turns replay": ("turns", "replay", "1"),
     "turns consolidate": ("turns", "consolidate"),
     "turns fork": ("turns", "fork", "1", "--name", f"second{HOSTILE}"),
     "turns edit": ("turns", "edit", "1", "--question", f"{ASKED} {HOSTILE}"),

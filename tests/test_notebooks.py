@@ -81,8 +81,6 @@ def shows_how_a_conversation_ages(printed: str, drawn: str) -> None:
     states = dict(zip(releases, re.findall(r"<td>(\w+)", row[0]), strict=True))
     assert (states["1.1.0"], states["2.1.0"]) == ("fresh", "gone"), "jws.py was removed in 2.1.0"
     assert re.search(r"1\. How is a value signed\?.*itsdangerous\.py:\d+-\d+: changed", printed)
-    assert "then: itsdangerous.py:" in printed
-    assert "now:  itsdangerous/" in printed
     assert printed.count("[Stale: the code has changed since.") >= 3
 
 
@@ -92,7 +90,6 @@ def measures_retrieval(printed: str, drawn: str) -> None:
     assert "not found" in printed + drawn
     assert re.search(r"^ndcg +[+-]\.?\d", printed, re.MULTILINE)
     assert "How does a loader find a file?" in drawn
-    assert re.search(r"^before\.json \d+ kB$", printed, re.MULTILINE)
 
 
 STORIES = {

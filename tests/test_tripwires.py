@@ -157,7 +157,6 @@ KEEPING = {
     "turns search": (("session",), 0),
     "turns check": ((), 0),
     "turns about": (("shop/sessions.py",), 0),
-    "turns replay": (("1", "-y"), 0),
     "turns consolidate": ((), 0),
     "turns fork": (("1", "--name", "fork"), 0),
     "turns edit": (("1", "--answer", "There.", "--conversation", "first", "--yes"), 0),
@@ -319,7 +318,6 @@ def test_the_server_and_its_processes_run_nothing(trapped, tmp_path):
             conversation, turn = answer["rag"]["conversation"], answer["rag"]["turn"]
             assert sent("/api/repositories/repository/review")["counts"]["files"] > 100
             assert sent(f"/api/conversations/{conversation}/freshness?diff=true")
-            assert sent("/api/repositories/repository/turns?path=shop/sessions.py")
             assert sent("/api/facts", {"text": "Sessions must be signed", "turn": turn})
             assert sent("/api/facts?check=true")
         finally:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli import completion, options
-from rag.cli.freshness import about, check, marked_stale, replay
+from rag.cli import options
+from rag.cli.freshness import about, check, marked_stale
 from rag.cli.recall import consolidate, search
 from rag.cli.selectors import (
     SHOWN_TURNS,
@@ -69,16 +69,13 @@ def show(
     conversation: Of = None,
     marked: Annotated[
         list[str] | None,
-        typer.Option(
-            "--mark", help="Only turns with one of these marks. Repeatable.", autocompletion=completion.mark
-        ),
+        typer.Option("--mark", help="Only turns with one of these marks. Repeatable."),
     ] = None,
     unmarked: Annotated[
         list[str] | None,
         typer.Option(
             "--exclude-mark",
             help="Only turns without any of these marks. Repeatable.",
-            autocompletion=completion.mark,
         ),
     ] = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Show the exact prompt of the turn.")] = False,
@@ -153,7 +150,6 @@ for command in (
     search,
     check,
     about,
-    replay,
     consolidate,
     fork,
     rewind,

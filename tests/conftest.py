@@ -114,7 +114,6 @@ _LONGEST = (
     "fuzz/test_fuzz_kept",
     "test_tripwires",
     "test_bad_input",
-    "integrations/test_mkdocs_plugin",
     "wiki/test_wiki_writer",
     "worker/test_cluster",
     "test_notebooks",
@@ -161,7 +160,6 @@ _NOT_CORE = {
     "retrieval/test_long_questions",
     "service/test_answer_cache",
     "service/test_backup",
-    "service/test_watch",
 }
 """Modules of these folders that need servers or take longest."""
 

@@ -49,7 +49,6 @@ COMMANDS = (
     "turns unmark",
     "turns rename",
     "turns import",
-    "turns copy",
     "turns backup",
     "turns restore",
     "eval",
@@ -647,12 +646,6 @@ def test_conversations_move_through_files_and_between_stores(conversation, tmp_p
     assert rag("turns", "import", target, "--memory", other).out == "stored 3 conversations\n"
     assert rag("turns", "import", target, "--memory", other).out == "stored 0 conversations\n"
     assert rag("turns", "export", "--all", "--memory", other).out == target.read_text()
-    third = f"sqlite:///{tmp_path / 'third.db'}"
-    assert rag("turns", "copy", other, third, "--json").json == {"conversations": 3}
-    assert rag("turns", "export", "--all", "--memory", third).out == target.read_text()
-    mistyped = tmp_path / "thrid.db"
-    assert rag("turns", "copy", f"sqlite:///{mistyped}", other).code == 2
-    assert not mistyped.exists()
     target.write_text(target.read_text() + "{}\n")
     fourth = f"sqlite:///{tmp_path / 'fourth.db'}"
     assert rag("turns", "import", target, "--memory", fourth).code == 2

@@ -33,7 +33,6 @@ _COMMANDS = (
     ("turns", "show", "1", "--prompt"),
     ("turns", "check"),
     ("turns", "about", "auth.py"),
-    ("turns", "replay", "1"),
     ("turns", "consolidate"),
     ("turns", "export", "--all"),
     ("facts", "list"),

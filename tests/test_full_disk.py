@@ -12,11 +12,13 @@ import pytest
 from command import Ran, rag, rag_process
 from live_server import serving
 
-from rag.backends.queue.memory import MemoryJobs
+from rag.backends.queue.postgres import PostgresJobs
+from rag.job_queue import Jobs
 from rag.service import Engine, locate
 from rag.service.repositories.jobs import index_request
 from rag.settings import Settings
 from rag.worker.loop import Worker
+from tests.servers.postgres import LocalPostgres
 
 QUESTION = "How are sessions signed?"
 SIZE_MB = 24
@@ -110,10 +112,17 @@ def test_a_publication_that_does_not_fit_changes_nothing(
 
 
 def test_a_worker_without_space_gives_the_job_back_and_does_it_later(
-    disk: SmallDisk, sample_repo: Path
+    disk: SmallDisk, sample_repo: Path, postgres: LocalPostgres
 ) -> None:
+    with (
+        postgres.database("disk") as url,
+        closing(PostgresJobs(url, first_backoff_s=0.01, max_attempts=2)) as jobs,
+    ):
+        _fail_then_succeed(jobs, disk, sample_repo)
+
+
+def _fail_then_succeed(jobs: Jobs, disk: SmallDisk, sample_repo: Path) -> None:
     settings = Settings(home=disk.folder / "home")
-    jobs = MemoryJobs(first_backoff_s=0.01, max_attempts=2)
     job = index_request(locate(str(sample_repo)), settings).enqueue(jobs)
     disk.fill()
     notices: list[str] = []

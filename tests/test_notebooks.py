@@ -10,15 +10,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import altair
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-CHART = "application/vnd.vegalite.v5+json"
-DRAWN = (CHART, "text/markdown", "text/html")
+DRAWN = ("text/markdown", "text/html")
 
 
 def executed(path: Path, folder: Path) -> Any:
@@ -62,14 +60,11 @@ def outputs(notebook: Any, kind: str) -> str:
 
 def understands_a_codebase(printed: str, drawn: str) -> None:
     assert re.search(r"<th>files</th><td>\d+ of \d+ seen", drawn)
-    assert "files above import those below" in drawn
-    assert drawn.count(" --> ") > 15, "arrows of a diagram"
     assert drawn.count("<strong>How is the source of a template turned into tokens?</strong>") == 1
     assert drawn.count("<strong>And who reads them?</strong>") == 1
     assert "searching …" not in drawn, "an answer replaces what was shown while it was searched"
     assert 'href="work/understand/jinja2/' in drawn, "a source opens its file"
     assert '<span class="k">def</span>' in drawn
-    assert "Who calls Environment.compile" in drawn
     assert 'class="dataframe"' in drawn
     turns = re.findall(r"^(\d\. .*)$", printed, re.MULTILINE)
     assert turns[1:] == ["2. And who reads them?", "3. Where is Python code generated"]
@@ -80,23 +75,21 @@ def shows_how_a_conversation_ages(printed: str, drawn: str) -> None:
     assert "2.2.0  2024-04-16" in printed
     for state in ("fresh", "moved", "changed", "gone"):
         assert f" {state}" in drawn
-    assert "What became of each answer at 7 commits" in drawn
-    rows = re.findall(r"How does JSONWebSignatureSerializer[^|]*\| \w+ \| ([\d.]+) \| [\d-]+ \| (\w+)", drawn)
-    assert rows[0] == ("1.1.0", "fresh")
-    assert dict(rows)["2.1.0"] == "gone", "jws.py was removed in 2.1.0"
+    row = re.search(r"How does JSONWebSignatureSerializer.*?</tr>", drawn, re.DOTALL)
+    assert row is not None
+    releases = re.findall(r"^([\d.]+)  \d{4}-", printed, re.MULTILINE)
+    states = dict(zip(releases, re.findall(r"<td>(\w+)", row[0]), strict=True))
+    assert (states["1.1.0"], states["2.1.0"]) == ("fresh", "gone"), "jws.py was removed in 2.1.0"
     assert re.search(r"1\. How is a value signed\?.*itsdangerous\.py:\d+-\d+: changed", printed)
-    assert "then: itsdangerous.py:" in printed
-    assert "now:  itsdangerous/" in printed
     assert printed.count("[Stale: the code has changed since.") >= 3
 
 
 def measures_retrieval(printed: str, drawn: str) -> None:
-    assert "Means of 40 questions, with 95% intervals" in drawn
+    assert re.search(r"^ndcg 0\.\d", printed, re.MULTILINE)
     assert "rag reranker=student" in drawn
     assert "not found" in printed + drawn
     assert re.search(r"^ndcg +[+-]\.?\d", printed, re.MULTILINE)
     assert "How does a loader find a file?" in drawn
-    assert re.search(r"^before\.json \d+ kB$", printed, re.MULTILINE)
 
 
 STORIES = {
@@ -112,11 +105,6 @@ def shows_its_story(path: Path, notebook: Any) -> None:
         outputs(notebook, "stdout") + outputs(notebook, "text/plain"),
         outputs(notebook, "text/html") + html.unescape(outputs(notebook, "text/markdown")),
     )
-    charts = [
-        output["data"] for cell in notebook.cells for output in cell.get("outputs", ()) if "data" in output
-    ]
-    for chart in (data[CHART] for data in charts if CHART in data):
-        altair.Chart.from_dict(chart)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

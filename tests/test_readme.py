@@ -218,14 +218,6 @@ def test_a_session_that_shows_something_else_would_be_seen() -> None:
     assert not shows(["a"], ["a", "b"])
 
 
-def test_the_demo_shown_is_the_demo_that_runs() -> None:
-    (script,) = [path.read_text(encoding="utf-8") for path in ROOT.glob("*/demo/run.sh")]
-    shown = [block for block in blocks("text") if block.startswith("$ rag ask .demo/")]
-    questions = re.findall(r'^\$ rag ask .*"(.*)"', shown[0], re.MULTILINE)
-    assert len(questions) == 2
-    assert all(f'="{question}"' in script for question in questions)
-
-
 def test_batch_answers_as_the_readme_shows(sample_repo: Path) -> None:
     (block,) = [block for block in blocks("text") if block.startswith("→")]
     asked = re.findall(r"^→ (.*)$", block, re.MULTILINE)

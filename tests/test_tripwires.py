@@ -157,7 +157,6 @@ KEEPING = {
     "turns search": (("session",), 0),
     "turns check": ((), 0),
     "turns about": (("shop/sessions.py",), 0),
-    "turns replay": (("1", "-y"), 0),
     "turns consolidate": ((), 0),
     "turns fork": (("1", "--name", "fork"), 0),
     "turns edit": (("1", "--answer", "There.", "--conversation", "first", "--yes"), 0),
@@ -167,7 +166,6 @@ KEEPING = {
     "turns import": (("{out}/turns.jsonl",), 0),
     "turns backup": (("{out}/backup.db",), 0),
     "turns restore": (("{out}/backup.db",), 0),
-    "turns copy": (("sqlite:///{home}/turns.db", "sqlite:///{out}/copy.db"), 0),
     "facts add": (("Sessions are signed", "--repo", "."), 0),
     "facts list": ((), 0),
     "facts check": ((), 0),
@@ -237,15 +235,6 @@ def test_a_command_that_reads_the_repository_runs_nothing_of_it(name, trapped, c
     trapped.check()
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_list_of_repositories_runs_nothing_of_them(trapped, tmp_path):
-    listed = trapped.root.parent / "list.txt"
-    listed.write_text("repository\n")
-    done = run(trapped, "index", "--list-file", str(listed), "--again", "--rebuild")
-    trapped.check()
-    assert done.returncode == 0, done.stderr
-    assert "1 indexed, 0 failed" in done.stderr
 
 
 DRIVER = """
@@ -329,10 +318,8 @@ def test_the_server_and_its_processes_run_nothing(trapped, tmp_path):
             conversation, turn = answer["rag"]["conversation"], answer["rag"]["turn"]
             assert sent("/api/repositories/repository/review")["counts"]["files"] > 100
             assert sent(f"/api/conversations/{conversation}/freshness?diff=true")
-            assert sent("/api/repositories/repository/turns?path=shop/sessions.py")
             assert sent("/api/facts", {"text": "Sessions must be signed", "turn": turn})
             assert sent("/api/facts?check=true")
-            assert sent(f"/api/turns/{turn}/replay", {})
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(timeout=DEADLINE_S)

@@ -99,13 +99,6 @@ def open_turn_store(settings: Settings) -> MemoryStore:
     return opener(url)
 
 
-def local_jobs() -> Jobs:
-    """Return a queue of jobs for this process only."""
-    from rag.backends.queue.memory import MemoryJobs
-
-    return MemoryJobs()
-
-
 def open_jobs(settings: Settings) -> Jobs:
     """Open the queue of jobs that `settings.shared` names, a Postgres database.
 
@@ -123,7 +116,7 @@ def open_jobs(settings: Settings) -> Jobs:
     try:
         from rag.backends.queue.postgres import PostgresJobs
     except ImportError as error:
-        missing = error.name or "procrastinate"
+        missing = error.name or "psycopg"
         raise BackendMissing(backend="the queue in Postgres", missing=missing, extra="queue") from error
     return PostgresJobs(url)
 

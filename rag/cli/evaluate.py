@@ -18,13 +18,10 @@ from rag.quoting import counted
 from rag.types import MAX_HITS
 
 if TYPE_CHECKING:
-    from rag.evaluation.answers import Shares
     from rag.evaluation.evaluation import Evaluation
     from rag.evaluation.measure import Material
     from rag.evaluation.mine import Mined
-    from rag.evaluation.questions import Question
     from rag.evaluation.summary import Measure, Summary, SummaryRow
-    from rag.evaluation.trees import Tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,23 +75,7 @@ def evaluate(
     without_rag: Annotated[
         bool, typer.Option("--without-rag", help="Measure only the systems of --system.")
     ] = False,
-    answers: Annotated[
-        bool,
-        typer.Option(
-            "--answers",
-            help='Measure answers without a model instead: their quotes, and whether "not found" is right. '
-            "Includes questions without answers.",
-        ),
-    ] = False,
     k: Annotated[int, typer.Option("-k", min=1, max=MAX_HITS, help="The hits of each system.")] = 50,
-    compare: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            "--compare",
-            metavar="BEFORE AFTER",
-            help="Compare two saved results of --json instead: the questions that both have.",
-        ),
-    ] = None,
 ) -> None:
     """Measure retrieval on your questions: NDCG, MRR, recall, lines and times, next to other systems.
 
@@ -102,33 +83,15 @@ def evaluate(
 
     rag eval . --mine docstrings -n 100
 
-    rag eval . --questions questions.jsonl --answers
-
     rag eval . --questions questions.jsonl --system 'bm25=python bm25.py {path}'
-
-    rag eval --compare before.json after.json
     """
-    from rag.evaluation.evaluation import read_evaluation
     from rag.evaluation.measure import measure
     from rag.evaluation.systems import OURS, read_systems
-    from rag.evaluation.trees import plan
 
-    if compare is not None:
-        if folder is not None or material.questions or material.mine or system or answers:
-            raise SettingsError("--compare reads two results; combine it with --json only")
-        before, after = map(read_evaluation, compare)
-        _show(before.compare(after))
-        return
-    if answers and (system or without_rag):
-        raise SettingsError("--answers cannot be combined with --system or --without-rag")
     systems = read_systems(system or [], first=() if without_rag else (OURS,))
     if not systems:
         raise SettingsError("there is nothing to measure: add --system, or remove --without-rag")
     with _opened_material(folder, material) as opened:
-        if answers:
-            asked = [*opened.questions, *_unanswerable(material)]
-            _measure_answers(plan(asked, opened.folders))
-            return
         found = measure(systems, opened, k=k, progress=_progress())
     _show(found)
 
@@ -214,79 +177,6 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         raise SettingsError(f"cannot write {path}: {error}") from error
     say(f"rag: wrote {path}")
-
-
-def _unanswerable(material: QuestionOptions) -> list[Question]:
-    from rag.evaluation.answers import UNANSWERABLE, read_unanswerable
-
-    kinds = material.wanted_kinds()
-    return read_unanswerable(material.questions or []) if not kinds or UNANSWERABLE in kinds else []
-
-
-def _measure_answers(trees: list[Tree]) -> None:
-    from dataclasses import asdict
-
-    from rag.evaluation.answers import answer_all, shares
-
-    answered = answer_all(trees, _progress())
-    found = shares(answered)
-    if wants_json():
-        questions = [
-            {
-                "id": a.question.id,
-                "kind": a.question.kind,
-                "refused": a.refused,
-                "warned": a.warned,
-                "first": a.is_first_right,
-                "on_target": a.on_target,
-                "named": a.is_cited,
-            }
-            for a in answered
-        ]
-        out_json({"answers": [asdict(share) for share in found], "questions": questions})
-        return
-    print_shares(found)
-
-
-def print_shares(found: Sequence[Shares]) -> None:
-    """Print what answers without a model quote and name, by kind."""
-
-    def shown(share: float | None) -> str:
-        return "–" if share is None else f"{share:.3f}"
-
-    table(
-        "Answers without a model",
-        [
-            "kind",
-            "n",
-            "right first",
-            "quoted",
-            "named",
-            '"not found"',
-            "warned",
-            "wrongly refused or not warned",
-        ],
-        [
-            (
-                share.kind,
-                share.count,
-                *map(shown, (share.first, share.on_target, share.cited, share.refused, share.warned)),
-                f"{share.wrong:.1%}",
-            )
-            for share in found
-        ],
-    )
-    complete = [share for share in found if share.members is not None or share.sites is not None]
-    if complete:
-        out()
-        table(
-            "Lists and callers",
-            ["kind", "members named", "complete lists", "call sites named", "places that are call sites"],
-            [
-                (one.kind, *map(shown, (one.members, one.complete, one.sites, one.site_precision)))
-                for one in complete
-            ],
-        )
 
 
 def print_summary(summary: Summary) -> None:

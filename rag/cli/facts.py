@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli import completion, options
+from rag.cli import options
 from rag.cli.facts_shared import pull, push
 from rag.cli.freshness import AsOf
 from rag.cli.selectors import Of, chosen, named, title
@@ -46,7 +46,6 @@ Repository = Annotated[
         "-r",
         metavar="SOURCE",
         help="Only facts about this repository. Default: all.",
-        autocompletion=completion.repository,
     ),
 ]
 

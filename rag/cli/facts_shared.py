@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from rag.cli import completion
 from rag.cli.selectors import named
 from rag.cli.terminal import agrees, opened_engine, result, say
 from rag.quoting import counted, visible
@@ -20,7 +19,6 @@ Repository = Annotated[
         "-r",
         metavar="SOURCE",
         help="The repository. Default: that of the current directory.",
-        autocompletion=completion.repository,
     ),
 ]
 Remote = Annotated[
@@ -38,7 +36,6 @@ def push(
             "--conversation",
             metavar="NAME",
             help="Also share this conversation: its name or id. Repeatable.",
-            autocompletion=completion.conversation,
         ),
     ] = None,
 ) -> None:

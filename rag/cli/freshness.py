@@ -1,8 +1,7 @@
-"""`rag turns check`, `about`, `replay`: compare earlier answers with the current code."""
+"""`rag turns check`, `about`: compare earlier answers with the current code."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections import Counter
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.cli import options
-from rag.cli.selectors import Of, OfArgument, chosen, named, number, place_in, title
+from rag.cli.selectors import OfArgument, named, number, place_in, title
 from rag.cli.terminal import NOTHING_FOUND, nothing, opened_engine, out, out_json, say, wants_json
 from rag.errors import ConfigError, NotFound
 from rag.quoting import visible
-from rag.schema import add_diffs, checked_citations, checked_turn, to_json
+from rag.schema import add_diffs, checked_turn
 from rag.types import Citation, DialogTurn, Freshness, Source, worst
 
 if TYPE_CHECKING:
@@ -106,48 +105,6 @@ def about(
             nothing(f"no answer cites {inside}{place[len(path) :]} of {source.name}")
 
 
-@options.grouped
-def replay(
-    which: Annotated[str, typer.Argument(help="The number or id of a turn.", metavar="TURN")],
-    conversation: Of = None,
-    as_of: AsOf = None,
-) -> None:
-    """Ask an old question again about the current code, and show the differences. Nothing is stored.
-
-    rag turns replay 2
-
-    rag turns replay 2 --conversation login --as-of v1.0
-    """
-    from rag.service.loop.replay import replay as ask_again
-
-    with opened_engine() as engine:
-        (turn,) = chosen(engine, which, conversation)
-        result = ask_again(engine, turn, as_of=as_of)
-        turn, answer = result.turn, result.answer
-        difference = _difference(turn.answer, answer.text)
-        if wants_json():
-            out_json(
-                {
-                    **checked_turn(turn),
-                    "new_answer": answer.text,
-                    "model": answer.model,
-                    "differs": bool(difference),
-                    "lost": checked_citations(result.lost),
-                    "gained": [to_json(citation) for citation in result.gained],
-                }
-            )
-            return
-        out(f"{number(turn)}. {turn.question}")
-        out("\n".join(difference) if difference else "   the answer is identical")
-        out()
-        for citation, found in result.lost:
-            out(f"- {place_in(turn, citation)}  {visible(str(found))}")
-        for citation in result.gained:
-            out(f"+ {place_in(turn, citation)}  {citation.qualified_name}".rstrip())
-        if not result.lost and not result.gained:
-            out("  it cites the same places")
-
-
 def marked_stale(engine: Engine, turns: list[DialogTurn]) -> list[DialogTurn]:
     """Return turns with the state of their sources, without network access."""
     from rag.service.checks.freshness import checked
@@ -174,13 +131,6 @@ def print_check(
         out(f"   [{citation.n}] {place_in(turn, citation)}  {visible(str(found))}")
         for line in (diffs or {}).get(citation.n, ()):
             out(f"      {visible(line)}".rstrip())
-
-
-def _difference(old: str, new: str) -> list[str]:
-    lines = difflib.unified_diff(
-        old.strip().splitlines(), new.strip().splitlines(), "then", "now", "", "", 2, ""
-    )
-    return list(lines)
 
 
 def _name(engine: Engine, turn: DialogTurn) -> str:

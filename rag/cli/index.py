@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.index_list import BulkOptions, index_list
 from rag.cli.settings_options import settings_from
 from rag.cli.terminal import megabytes, opened_engine, out_json, say, table, wants_json
 from rag.errors import ConfigError, StoreError
@@ -22,10 +21,6 @@ from rag.types import ENCODING_GUESSED, OWN_LINES, PARSER_GAVE_UP, IndexReport, 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
     from rag.service.repositories.shared_stores import Publication
-    from rag.service.repositories.watch import Update
-
-NAMED = 3
-"""The maximum number of paths in one line."""
 
 _INDEXED = {
     PARSER_GAVE_UP: f"cut by lines: {PARSER_GAVE_UP}",
@@ -41,9 +36,6 @@ def index(
     *,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the index from scratch.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List all indexes.")] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Keep running and re-index files that change, until Ctrl-C.")
-    ] = False,
     publish: Annotated[
         bool,
         typer.Option("--publish", help="Share the index with other machines (RAG_STORES)."),
@@ -60,7 +52,6 @@ def index(
         bool,
         typer.Option("--force", help="Publish even if the published index is of a newer commit."),
     ] = False,
-    bulk: BulkOptions,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every skipped file.")] = False,
     files: options.IndexOptions,
 ) -> None:
@@ -70,47 +61,24 @@ def index(
 
     rag index https://example.org/team/app.git --ref v2.1
 
-    rag index . --watch
-
     rag index https://example.org/team/app.git --publish
 
     rag index --list
-
-    rag index --list-file repositories.txt --slots 2
     """
     settings = settings_from()
-    bulk.check(source)
-    to_publish = _is_published(bulk, publish or publish_as is not None, force)
-    if bulk.list_file is not None:
-        index_list(settings, bulk, rebuild=rebuild, publish=publish)
-    elif list_all:
+    to_publish = publish or publish_as is not None
+    if force and not to_publish:
+        raise ConfigError("--force needs --publish or --publish-as")
+    if list_all:
         _list(settings)
-    elif watch:
-        wanted = _wanted(source, files, watch, to_publish)
-        _watch(settings, wanted, rebuild=rebuild, verbose=verbose)
-    else:
-        wanted = _wanted(source, files, watch, to_publish)
-        with opened_engine(settings) as engine:
-            engine.shared_name = publish_as
-            repository = engine.repository(wanted, rebuild=rebuild)
-            _finish(engine, repository, publish=to_publish, force=force, verbose=verbose)
-
-
-def _is_published(bulk: BulkOptions, publish: bool, force: bool) -> bool:
-    """Return whether the index is to be published. Raises ConfigError if it is not, and `force` is set."""
-    if force and (bulk.list_file is not None or not publish):
-        raise ConfigError("--force needs --publish or --publish-as, and one repository")
-    return publish
-
-
-def _wanted(source: str | None, files: options.IndexOptions, watch: bool, publish: bool) -> Source:
-    """Return the repository to index. Raises ConfigError, SourceError."""
+        return
     from rag.service import locate
 
     wanted = locate(source, files.ref, files.filters)
-    if watch and publish:
-        raise ConfigError("--watch and --publish cannot be combined; publish when a commit is complete")
-    return wanted
+    with opened_engine(settings) as engine:
+        engine.shared_name = publish_as
+        repository = engine.repository(wanted, rebuild=rebuild)
+        _finish(engine, repository, publish=to_publish, force=force, verbose=verbose)
 
 
 def _finish(engine: Engine, repository: Repository, *, publish: bool, force: bool, verbose: bool) -> None:
@@ -171,52 +139,6 @@ def _print_report(report: IndexReport, *, verbose: bool) -> None:
     if report.recall_at_10 is not None:
         rows.append(("search", "approximate", f"finds {report.recall_at_10:.1%} of the ten nearest vectors"))
     table("", ("what", "how many", ""), rows)
-
-
-def _watch(settings: Settings, source: Source, *, rebuild: bool, verbose: bool) -> None:
-    """Report the first run like `rag index`, then one line per update, on stderr (JSON: on stdout)."""
-    from rag.service.repositories.watch import updates
-
-    with opened_engine(settings) as engine:
-        if rebuild:
-            engine.repository(source, rebuild=True)
-        every = updates(engine, source)
-        report = next(every).report
-        assert report is not None
-        out_json(report_json(report)) if wants_json() else _print_report(report, verbose=verbose)
-        say(f"rag: watching {source}; press Ctrl-C to stop")
-        engine.progress = lambda stage, done, total: None  # from now on, one line per update
-        for update in every:
-            if update.error:
-                say(f"rag: not updated: {update.error}; will retry on next change")
-            elif wants_json():
-                out_json(_update_json(update))
-            else:
-                say(f"rag: {_update_line(update)}")
-
-
-def _update_json(update: Update) -> dict[str, Any]:
-    return {
-        "added": update.added,
-        "changed": update.changed,
-        "removed": update.removed,
-        "chunks": update.chunks,
-        "seconds": round(update.seconds, 3),
-    }
-
-
-def _update_line(update: Update) -> str:
-    """Return a line such as `2 changed (a.py, b.py), 1 added (c.py); 214 chunks, 41 ms`.
-
-    At most three paths are listed of each kind.
-    """
-    parts = []
-    for what in ("added", "changed", "removed"):
-        paths = getattr(update, what)
-        if paths:
-            named = ", ".join(paths[:NAMED]) + (", …" if len(paths) > NAMED else "")
-            parts.append(f"{len(paths):,} {what} ({named})")
-    return f"{', '.join(parts)}; {counted(update.chunks, 'chunk')}, {update.seconds * 1000:.0f} ms"
 
 
 def _list(settings: Settings) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag.cli import completion
 from rag.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ Served = Annotated[
     typer.Argument(
         metavar="[[NAME=]SOURCE]...",
         help="Repositories to serve: paths or git URLs, with optional names. Default: the current directory.",
-        autocompletion=completion.repository,
     ),
 ]
 ServedRepositories = Annotated[

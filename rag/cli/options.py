@@ -18,7 +18,6 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from rag.cli import completion
 from rag.errors import ConfigError
 from rag.parsing import parse_age
 from rag.types import Filters, SearchFilter
@@ -61,7 +60,6 @@ def _words(default: str) -> Any:
     """Return the argument of a `WordsCommand` that has this default for its repository."""
     return typer.Argument(
         metavar="[SOURCE] QUESTION",
-        autocompletion=completion.source,
         help=f"A path, a git URL or a group such as @all, and a question. Default: {default}.",
     )
 
@@ -126,9 +124,7 @@ NoRefresh = Annotated[
         rich_help_panel=_INDEX,
     ),
 ]
-RepositoryArgument = typer.Argument(
-    help="A path or a git URL. Default: the current directory.", autocompletion=completion.repository
-)
+RepositoryArgument = typer.Argument(help="A path or a git URL. Default: the current directory.")
 Repository = Annotated[
     str | None,
     typer.Option(
@@ -136,7 +132,6 @@ Repository = Annotated[
         "-r",
         metavar="SOURCE",
         help="The repository: a path or a git URL. Default: that of the current directory.",
-        autocompletion=completion.repository,
     ),
 ]
 Repositories = Annotated[
@@ -146,7 +141,6 @@ Repositories = Annotated[
         "-r",
         help="A repository: a path or a git URL. Repeatable.",
         metavar="SOURCE",
-        autocompletion=completion.repository,
     ),
 ]
 Continue = Annotated[
@@ -171,7 +165,6 @@ Named = Annotated[
     typer.Option(
         "--conversation",
         metavar="NAME",
-        autocompletion=completion.conversation,
         help="Continue this conversation, or start it.",
         rich_help_panel=_CONVERSATION,
     ),

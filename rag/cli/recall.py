@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli import completion, options
+from rag.cli import options
 from rag.cli.selectors import OfArgument, named, number, title
 from rag.cli.terminal import nothing, opened_engine, out, out_json, say, wants_json
 from rag.errors import NotFound
@@ -31,7 +31,6 @@ def search(
             "--conversation",
             metavar="NAME",
             help="Only this conversation. Default: all.",
-            autocompletion=completion.conversation,
         ),
     ] = None,
     limit: Annotated[int, typer.Option("-k", min=1, help="The maximum number of results.")] = 10,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag.cli import completion
 from rag.cli.terminal import confirm, say
 from rag.errors import ConfigError, NotFound
 from rag.memory.asked import settled
@@ -25,11 +24,9 @@ _CONVERSATION = (
 )
 Of = Annotated[
     str | None,
-    typer.Option(
-        "--conversation", metavar="NAME", autocompletion=completion.conversation, help=_CONVERSATION
-    ),
+    typer.Option("--conversation", metavar="NAME", help=_CONVERSATION),
 ]
-OfArgument = Annotated[str | None, typer.Argument(autocompletion=completion.conversation, help=_CONVERSATION)]
+OfArgument = Annotated[str | None, typer.Argument(help=_CONVERSATION)]
 
 _SHOWN_QUESTION = 70
 SHOWN_TURNS = 3

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli import completion, options
-from rag.cli.freshness import about, check, marked_stale, replay
+from rag.cli import options
+from rag.cli.freshness import about, check, marked_stale
 from rag.cli.recall import consolidate, search
 from rag.cli.selectors import (
     SHOWN_TURNS,
@@ -26,7 +26,7 @@ from rag.cli.selectors import (
 from rag.cli.terminal import listing, nothing, opened_engine, out, out_json, result, wants_json
 from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.cli.turns_edit import edit, fork, mark, rename, rewind, undo, unmark
-from rag.cli.turns_move import backup, copy, export, import_, restore
+from rag.cli.turns_move import backup, export, import_, restore
 from rag.errors import ConfigError
 from rag.quoting import counted, visible
 from rag.schema import to_json
@@ -69,16 +69,13 @@ def show(
     conversation: Of = None,
     marked: Annotated[
         list[str] | None,
-        typer.Option(
-            "--mark", help="Only turns with one of these marks. Repeatable.", autocompletion=completion.mark
-        ),
+        typer.Option("--mark", help="Only turns with one of these marks. Repeatable."),
     ] = None,
     unmarked: Annotated[
         list[str] | None,
         typer.Option(
             "--exclude-mark",
             help="Only turns without any of these marks. Repeatable.",
-            autocompletion=completion.mark,
         ),
     ] = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Show the exact prompt of the turn.")] = False,
@@ -153,7 +150,6 @@ for command in (
     search,
     check,
     about,
-    replay,
     consolidate,
     fork,
     rewind,
@@ -163,7 +159,6 @@ for command in (
     unmark,
     rename,
     export,
-    copy,
     backup,
     restore,
 ):

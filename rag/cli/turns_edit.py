@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag.cli import completion
 from rag.cli.selectors import Of, Which, announce, chosen, named, number, title, to_change, turn_to_change
 from rag.cli.terminal import opened_engine, result
 from rag.decoding import text_of
@@ -20,9 +19,7 @@ from rag.types import Conversation, DialogTurn
 if TYPE_CHECKING:
     from rag.service import Engine
 
-Mark = Annotated[
-    str, typer.Argument(help="The mark: any text.", metavar="MARK", autocompletion=completion.mark)
-]
+Mark = Annotated[str, typer.Argument(help="The mark: any text.", metavar="MARK")]
 Some = Annotated[
     list[str] | None, typer.Argument(help="The numbers or ids of turns. Default: all.", metavar="[TURN]...")
 ]

@@ -1,4 +1,4 @@
-"""`rag turns export`, `import`, `copy`, `backup`, `restore`: move conversations."""
+"""`rag turns export`, `import`, `backup`, `restore`: move conversations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -163,31 +163,6 @@ def _import_sessions(engine: Engine, agent: str, places: Sequence[Path], repo: s
     if done.skipped:
         what = ", ".join(f"{name} ({count})" for name, count in sorted(done.skipped.items()))
         say(f"rag: left out: {what}")
-
-
-def copy(
-    source: Url,
-    target: Url,
-) -> None:
-    """Copy everything from one turn store to another, in all namespaces. Existing data does not change.
-
-    The keys of servers are copied only if the target has none.
-
-    rag turns copy sqlite:///turns.db sqlite:///archive.db
-    """
-    from rag.service.upkeep.namespaces import copied_namespaces
-
-    settings = settings_from()
-    _must_exist(source)
-    with (
-        opened_engine(replace(settings, memory=source)) as from_,
-        opened_engine(replace(settings, memory=target)) as to,
-    ):
-        new = 0
-        for namespace in copied_namespaces(from_.turns, to.turns):
-            new += to.turns.restore(from_.turns.dump(namespace=namespace), namespace=namespace)
-            say(f"rag: copied {namespace or 'the default namespace'}")
-        result({"conversations": new}, f"copied {counted(new, 'conversation')}")
 
 
 def backup(

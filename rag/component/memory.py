@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rag.adal import adalflow
 from rag.component.conversation import CustomConversation, as_query, as_response
@@ -23,9 +23,6 @@ from rag.service import Engine
 from rag.service.checks.freshness import checked
 from rag.service.upkeep import retention
 from rag.types import AssistantResponse, CheckedTurns, Conversation, DialogTurn, Message, Source, UserQuery
-
-if TYPE_CHECKING:
-    from rag.display.plot import Plot
 
 __all__ = ["CustomConversation", "Memory"]
 
@@ -212,22 +209,6 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         """
         engine, sources = self._code()
         return CheckedTurns(checked(engine, self._current.turns(), sources, as_of=as_of))
-
-    def timeline(self, commits: Sequence[str] = (), *, limit: int = 8) -> Plot:
-        """Return a plot of what became of each answer over the history of its repository.
-
-        Args:
-            commits: commits, tags or branches, oldest first; by default some since the oldest answer.
-            limit: the number of commits that are shown by default.
-
-        Raises:
-            NotFound: there is no turn, no history, or this is not the memory of a `RAG`.
-            RefNotFound: the repository has no such commit.
-        """
-        from rag.service.checks.timeline import timeline
-
-        engine, sources = self._code()
-        return timeline(engine, self._current.turns(), sources, commits=commits, limit=limit)
 
     def _code(self) -> tuple[Engine, Sequence[Source]]:
         if self.engine is None:

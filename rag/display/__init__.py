@@ -1,4 +1,4 @@
-"""How values look in a notebook and on a page: HTML, charts of Vega-Lite, diagrams of mermaid.
+"""How values look in a notebook and on a page: HTML, diagrams of mermaid.
 
 Everything is made from values alone and loads nothing: all text of a repository is escaped.
 """

@@ -1,7 +1,7 @@
 """Measures retrieval on any repository and questions, next to other systems.
 
-    evaluate           measures a folder             read_evaluation   opens a saved result
-    Evaluation         the result: plot, to_frame, compare, save
+    evaluate     measures a folder
+    Evaluation   the result: to_frame, compare
 
 A name is loaded when it is first used.
 """
@@ -12,10 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rag.evaluation.evaluation import Evaluation, read_evaluation
+    from rag.evaluation.evaluation import Evaluation
     from rag.evaluation.measure import evaluate
 
-__all__ = ["Evaluation", "evaluate", "read_evaluation"]
+__all__ = ["Evaluation", "evaluate"]
 
 
 def __getattr__(name: str) -> Any:

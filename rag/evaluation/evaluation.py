@@ -4,20 +4,15 @@ from rag.evaluation import evaluate
 
 before = evaluate("path", questions="questions.jsonl")
 after = evaluate("path", questions="questions.jsonl", settings={"reranker": "student"})
-before.compare(after).plot()
+before.compare(after).to_frame()
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from rag.decoding import text_of
-from rag.display.plot import Plot
-from rag.errors import ConfigError, SettingsError
-from rag.evaluation.plots import plot_of
+from rag.errors import ConfigError
 from rag.evaluation.results import Results
 from rag.frames import frame
 
@@ -25,10 +20,6 @@ from rag.frames import frame
 @dataclass(frozen=True)
 class Evaluation(Results):
     """The results of systems for questions. The first system is compared with the others."""
-
-    def plot(self) -> Plot:
-        """Return the means with their intervals: a panel for each measure, a row for each kind."""
-        return plot_of(self.summary)
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with a row for each question and system.
@@ -84,39 +75,6 @@ class Evaluation(Results):
             ),
         )
         return Evaluation(common, tuple(pair), min(self.k, other.k), about, other.machine)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the JSON form, which `read_evaluation` opens; return the path.
-
-        Raises:
-            ConfigError: the file cannot be written.
-        """
-        target = Path(path)
-        try:
-            target.write_text(json.dumps(self.to_json(), indent=1), encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot write {target}: {error.strerror}; check the folder") from error
-        return target
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Render the plot for a notebook."""
-        return self.plot()._repr_mimebundle_()
-
-
-def read_evaluation(path: Path) -> Evaluation:
-    """Return the evaluation in a file that `rag eval --json` or `Evaluation.save` wrote.
-
-    Raises:
-        SettingsError: the file cannot be read, or is not such a result.
-    """
-    try:
-        written = json.loads(text_of(path.read_bytes()))
-    except (OSError, ValueError, RecursionError) as error:
-        raise SettingsError(f"cannot read the result in {path}: {error}") from error
-    try:
-        return Evaluation.from_json(written)
-    except SettingsError as error:
-        raise SettingsError(f"{path}: {error}") from error
 
 
 def _two_names(before: Evaluation, after: Evaluation) -> tuple[str, str]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
-from rag.errors import SettingsError
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
-from rag.evaluation.runner import Outcome, Scores, Start
+from rag.evaluation.runner import Outcome, Scores
 from rag.evaluation.summary import Summary, summarise
-from rag.evaluation.systems import System
 
 VERSION = 2
 """The version of the JSON form. Version 1 had no texts of the questions, and cannot be compared."""
@@ -86,27 +84,6 @@ class Results:
             "scores": {o.system.name: _scores_json(o.scores[question.id]) for o in self.outcomes},
         }
 
-    @classmethod
-    def from_json(cls, written: Mapping[str, Any]) -> Self:
-        """Return the results that `to_json` wrote.
-
-        Raises:
-            SettingsError: it is not one, or of another version.
-        """
-        version = written.get("version", 1) if isinstance(written, Mapping) else None
-        if version != VERSION:
-            raise SettingsError(
-                f"this is not a result of `rag eval --json` of version {VERSION} (its version is {version}); "
-                "measure again"
-            )
-        try:
-            return cls(*_read(written))
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise SettingsError(
-                f"this result of `rag eval --json` is damaged ({type(error).__name__}: {error}); "
-                "measure again"
-            ) from error
-
 
 def _scores_json(scores: Scores) -> dict[str, Any]:
     places = [_place_json(one) for one in scores.places]
@@ -122,70 +99,6 @@ def _scores_json(scores: Scores) -> dict[str, Any]:
     }
 
 
-def _scores_from(written: Mapping[str, Any]) -> Scores:
-    lines, right, rank = written["lines"], written["first_right"], written["rank"]
-    return Scores(
-        float(written["ndcg"]),
-        float(written["mrr"]),
-        float(written["recall"]),
-        None if lines is None else float(lines),
-        float(written["latency_s"]),
-        None if rank is None else int(rank),
-        tuple(_place_from(one) for one in written["places"]),
-        None if right is None else float(right),
-    )
-
-
-def _read(
-    written: Mapping[str, Any],
-) -> tuple[tuple[Question, ...], tuple[Outcome, ...], int, Conditions, str]:
-    about = written["conditions"]
-    repositories = tuple(MeasuredRepository(**one) for one in about["repositories"])
-    expected = {
-        str(one["id"]): tuple(_place_from(place) for place in one["expected"]) for one in written["questions"]
-    }
-    outcomes = [
-        Outcome(
-            System(str(cost["system"]), (str(cost["command"]),)),
-            bool(cost["history"]),
-            tuple(Start(**start) for start in written["starts"][cost["system"]]),
-            {str(one["id"]): _scores_from(one["scores"][cost["system"]]) for one in written["questions"]},
-            expected,
-        )
-        for cost in written["costs"]
-    ]
-    questions = tuple(_question(one, expected[str(one["id"])]) for one in written["questions"])
-    if not questions or not outcomes:
-        raise ValueError("it has no questions")
-    conditions = Conditions(
-        str(about["date"]),
-        repositories,
-        str(about["questions"]),
-        {str(name): str(value) for name, value in about["settings"].items()},
-        str(about["version"]),
-    )
-    return questions, tuple(outcomes), int(written["k"]), conditions, str(written["machine"])
-
-
-def _question(written: Mapping[str, Any], expected: Sequence[LineSpan]) -> Question:
-    return Question(
-        id=str(written["id"]),
-        repo=str(written["repo"]),
-        language=str(written["language"]),
-        kind=str(written["kind"]),
-        text=str(written["question"]),
-        files=frozenset(one.path for one in expected),
-        spans=tuple(LineSpan(one.path, one.start, one.end) for one in expected if one.start),
-        history=tuple(map(str, written["history"])),
-        conversation=str(written["conversation"]),
-    )
-
-
 def _place_json(one: LineSpan) -> dict[str, Any]:
     lines = {"start_line": one.start, "end_line": one.end} if one.start else {}
     return {"path": one.path, **lines}
-
-
-def _place_from(written: Mapping[str, Any]) -> LineSpan:
-    start, end = written.get("start_line", 0), written.get("end_line", 0)
-    return LineSpan(str(written["path"]), int(start), int(end))

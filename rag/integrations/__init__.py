@@ -1,1 +1,1 @@
-"""Parts of other programs: the configuration of coding agents, a plugin for MkDocs."""
+"""Parts of other programs: the configuration of coding agents."""

@@ -39,7 +39,6 @@ from rag.serve.workers.shared_events import SharedEvents
 from rag.serve.workers.write_batch import WriteBatcher
 from rag.service import Dialog, Engine, aconverse
 from rag.service.loop.ask import Notify
-from rag.service.loop.replay import Replay, compared, dialog_before
 from rag.service.repositories.groups import Selection, is_group, selected
 from rag.service.repositories.jobs import open_shared_state
 from rag.service.repositories.open_backends import FailedGenerator
@@ -412,10 +411,7 @@ class Service:
         self.limiter.check_question(question)
         async with self.limiter.slot(), self.generator(dialog.engine, or_failing=True) as generator:
             conversation = dialog.conversation.id if dialog.conversation else ""
-            names = [repository.source.name for repository in dialog.repositories]
-            with self.telemetry.question(
-                model=generator.model, conversation=conversation, repositories=names
-            ) as metrics:
+            with self.telemetry.question() as metrics:
                 # "Regenerate" in a chat repeats the question: a cached answer is used only if that is set.
                 cache = bool(dialog.engine.settings.cache) if cache is None else cache
 
@@ -473,33 +469,6 @@ class Service:
                 if on_step and isinstance(piece, TraceStep):
                     await on_step(piece)
         raise AssertionError("a conversation ends with its answer")
-
-    async def replayed(self, caller: Caller, turn: DialogTurn, ref: str | None) -> Replay:
-        """Ask a turn's question again with the same history; nothing is stored.
-
-        Args:
-            caller: the owner of the turn.
-            turn: a turn of the caller.
-            ref: ask the repositories at this branch, tag or commit; None uses those of the conversation.
-
-        Raises:
-            NotFound: the turn's conversation was deleted.
-            Forbidden: the conversation is about a repository that is not served.
-            TooLarge, TooMany, ServeError, RagError: as `answer`.
-        """
-        engine = self.engine_for(caller)
-        conversation = await to_thread(engine.conversation_of, turn)
-        entries = self.entries_of(conversation)
-        if ref is not None:
-            entries = [self.at_ref(entry, ref, caller) for entry in entries]
-        if not entries:
-            raise BadRequest("the turn's conversation is about no repository, so it cannot be asked again")
-        opened = [await self.registry.opened(entry) for entry in entries]
-        dialog = dialog_before(engine, opened, conversation, turn)
-        answer = await self.answered(dialog, turn.question, cache=False)
-        sources = [entry.source for entry in entries]
-        async with self.limiter.slot():
-            return await to_thread(compared, engine, turn, answer, sources)
 
     @asynccontextmanager
     async def generator(

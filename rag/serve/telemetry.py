@@ -1,9 +1,8 @@
-"""Telemetry: Prometheus metrics, OpenTelemetry spans and metrics, log lines.
+"""Telemetry: Prometheus metrics and log lines.
 
 It never contains a question, an answer, a key, a query string or a header. Each request is one line of the
 logger `rag.serve.access`. Lines are JSON in ASCII, or text without control characters and characters that
-change the direction of writing. OpenTelemetry follows the GenAI conventions and
-exports as configured by the program that sets up its SDK; without the package it is disabled.
+change the direction of writing.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ access_log = logging.getLogger(f"{_NAME}.access")
 
 
 class Telemetry:
-    """The metrics and spans of one server."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -58,7 +57,6 @@ class Telemetry:
             "rag_first_piece_seconds", "Time to the first piece.", registry=self.registry, buckets=_SECONDS
         )
         self._tokens = Counter("rag_tokens", "Tokens, by direction.", ("direction",), registry=self.registry)
-        self._otel = _OpenTelemetry.installed()
 
     def watch(self, limiter: Limiter, *, ready: Callable[[], int], indexing: Callable[[], int]) -> None:
         """Add gauges for the server's state: questions, and repositories that are ready or being indexed."""
@@ -116,28 +114,24 @@ class Telemetry:
         access_log.log(level, "request", extra={"fields": fields})
 
     @contextmanager
-    def question(self, *, model: str, conversation: str, repositories: list[str]) -> Iterator[QuestionStats]:
+    def question(self) -> Iterator[QuestionStats]:
         """Record a question while it is answered in the block."""
         metrics = QuestionStats(time.perf_counter())
         outcome = "given_up"
-        with self._otel.span(model, conversation, repositories) as span:
-            try:
-                yield metrics
-            except RagError:
-                outcome = "failed"
-                raise
-            finally:
-                outcome = "answered" if metrics.answer else outcome
-                took = time.perf_counter() - metrics.began
-                self._asked.labels(outcome).inc()
-                if metrics.first_s is not None:
-                    self._first.observe(metrics.first_s)
-                if metrics.answer is not None:
-                    self._answered.observe(took)
-                    usage = metrics.answer.usage
-                    self._tokens.labels("input").inc(usage.prompt_tokens)
-                    self._tokens.labels("output").inc(usage.answer_tokens)
-                self._otel.end(span, metrics, took, model)
+        try:
+            yield metrics
+        except RagError:
+            outcome = "failed"
+            raise
+        finally:
+            self._asked.labels("answered" if metrics.answer else outcome).inc()
+            if metrics.first_s is not None:
+                self._first.observe(metrics.first_s)
+            if metrics.answer is not None:
+                self._answered.observe(time.perf_counter() - metrics.began)
+                usage = metrics.answer.usage
+                self._tokens.labels("input").inc(usage.prompt_tokens)
+                self._tokens.labels("output").inc(usage.answer_tokens)
 
 
 @dataclass(slots=True)
@@ -152,80 +146,6 @@ class QuestionStats:
         """Record that a piece of the answer arrived."""
         if self.first_s is None:
             self.first_s = time.perf_counter() - self.began
-
-
-class _OpenTelemetry:
-    """OpenTelemetry spans and metrics by the GenAI conventions; does nothing without the package."""
-
-    def __init__(self, trace: Any = None, metrics: Any = None) -> None:
-        self._tracer = trace and trace.get_tracer(_NAME)
-        self._kind = trace and trace.SpanKind.SERVER
-        if metrics is not None:
-            meter = metrics.get_meter(_NAME)
-            self._duration = meter.create_histogram("gen_ai.client.operation.duration", "s")
-            self._usage = meter.create_histogram("gen_ai.client.token.usage", "{token}")
-
-    @classmethod
-    def installed(cls) -> _OpenTelemetry:
-        try:
-            from opentelemetry import metrics, trace
-        except ImportError:
-            return cls()
-        return cls(trace, metrics)
-
-    @contextmanager
-    def span(self, model: str, conversation: str, repositories: list[str]) -> Iterator[Any]:
-        if self._tracer is None:
-            yield None
-            return
-        attributes: dict[str, Any] = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": "rag",
-            "gen_ai.request.model": model,
-            "gen_ai.data_source.id": ",".join(repositories),
-        }
-        if conversation:
-            attributes["gen_ai.conversation.id"] = conversation
-        # Not set as the current span: an answer is generated in steps that run in different contexts.
-        span = self._tracer.start_span(
-            f"chat {model}", context=self._parent(), kind=self._kind, attributes=attributes
-        )
-        try:
-            yield span
-        except Exception as error:
-            span.set_attribute("error.type", type(error).__name__)
-            raise
-        finally:
-            span.end()
-
-    def _parent(self) -> Any:
-        """Return the trace that the request belongs to, as OpenTelemetry's context; None for a new one."""
-        current = CURRENT.get()
-        if current is None or not current.traceparent:
-            return None
-        from opentelemetry.propagate import extract
-
-        return extract({"traceparent": current.traceparent})
-
-    def end(self, span: Any, question: QuestionStats, took_s: float, model: str) -> None:
-        if span is None:
-            return
-        same = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": "rag",
-            "gen_ai.request.model": model,
-        }
-        self._duration.record(took_s, same)
-        if question.first_s is not None:
-            span.set_attribute("gen_ai.response.time_to_first_chunk", question.first_s)
-        if question.answer is None:
-            return
-        usage = question.answer.usage
-        span.set_attribute("gen_ai.response.model", question.answer.model)
-        span.set_attribute("gen_ai.conversation.id", question.answer.conversation_id)
-        for name, tokens in (("input", usage.prompt_tokens), ("output", usage.answer_tokens)):
-            span.set_attribute(f"gen_ai.usage.{name}_tokens", tokens)
-            self._usage.record(tokens, {**same, "gen_ai.token.type": name})
 
 
 class JsonFormatter(logging.Formatter):

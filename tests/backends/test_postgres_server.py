@@ -515,15 +515,18 @@ def test_a_migration_that_fails_changes_nothing(url: str) -> None:
     assert version("CREATE TABLE more (x integer)") == (len(MIGRATIONS) + 1,)
 
 
-def test_one_command_copies_a_file_into_a_database_and_back(tmp_path: Path, url: str) -> None:
+def test_a_backup_brings_a_file_into_a_database_and_back(tmp_path: Path, url: str) -> None:
     file = SqliteTurnStore(tmp_path / "a.db")
     here = file.create_conversation(name="demo", namespace="ada")
     file.append(full_turn(), conversation=here.id, namespace="ada")
     file.put_records({"k\udcff": b"\0"}, shelf="s")
     before = {each: over_json(file.dump(namespace=each)) for each in file.namespaces()}
     file.close()
-    assert rag("turns", "copy", f"sqlite:///{tmp_path / 'a.db'}", url, "--json").json == {"conversations": 1}
-    assert rag("turns", "copy", url, f"sqlite:///{tmp_path / 'b.db'}").code == 0
+    stores = [f"sqlite:///{tmp_path / 'a.db'}", url, f"sqlite:///{tmp_path / 'b.db'}"]
+    for number, (source, target) in enumerate(pairwise(stores)):
+        backup = tmp_path / f"backup{number}"
+        assert rag("turns", "backup", backup, "--memory", source).code == 0
+        assert rag("turns", "restore", backup, "--memory", target).code == 0
     again = SqliteTurnStore(tmp_path / "b.db")
     assert {each: over_json(again.dump(namespace=each)) for each in again.namespaces()} == before
     again.close()

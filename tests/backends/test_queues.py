@@ -1,4 +1,4 @@
-"""The queues keep what `rag.job_queue.Jobs` promises: in memory, and in a real Postgres server."""
+"""The queues keep what `rag.job_queue.Jobs` promises, on a real server."""
 
 from __future__ import annotations
 
@@ -8,63 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from rag.backends.queue import schema
-from rag.backends.queue.memory import MemoryJobs
-from rag.backends.queue.postgres import _TAKE, _WAITING, PostgresJobs, queue_of
+from rag.backends.queue.postgres import _TAKE, _WAITING, PostgresJobs
+from rag.backends.queue.schema import MIGRATIONS
 from rag.errors import SettingsError, StoreTooNew
 from rag.job_queue import Jobs
-from rag.worker.bulk import MAX_LISTED
-from tests.contracts.clock import SteppedClock
 from tests.contracts.jobs import JobsContract
 from tests.servers.postgres import LocalPostgres
-
-
-class TestMemoryJobs(JobsContract):
-    @pytest.fixture
-    def clock(self) -> SteppedClock:
-        return SteppedClock()
-
-    @pytest.fixture
-    def jobs(self, clock: SteppedClock) -> Jobs:
-        return MemoryJobs(clock=clock, monotonic=lambda: clock().timestamp(), max_attempts=3)
-
-    @pytest.fixture
-    def later(self, clock: SteppedClock) -> Callable[[float], None]:
-        return clock.advance
-
-    @pytest.mark.parametrize("jump_s", [86_400, -86_400])
-    def test_a_change_of_the_systems_time_takes_no_job_away_and_delays_none(self, jump_s: float) -> None:
-        clock, monotonic = SteppedClock(), SteppedClock()
-        jobs = MemoryJobs(clock=clock, monotonic=lambda: monotonic().timestamp())
-        jobs.enqueue("running", {})
-        running = self.leased(jobs)
-        jobs.enqueue("failing", {})
-        jobs.fail(self.leased(jobs), "it failed", retry=True)
-        clock.advance(jump_s)
-        assert jobs.lease("other") is None
-        jobs.report(running, "embed", 1, 2)
-        monotonic.advance(3)
-        again = jobs.lease("other")
-        assert again is not None and (again.key, again.attempts) == ("failing", 1)
-        jobs.complete(running, {})
-
-    def test_ended_jobs_are_forgotten_from_a_number_on_the_oldest_first(self) -> None:
-        jobs = MemoryJobs(max_ended=10)
-        numbers = []
-        for number in range(16):
-            numbers.append(jobs.enqueue(f"job {number}", {}).id)
-            jobs.complete(self.leased(jobs), {})
-            known = [job.id for job in jobs.jobs()]
-            assert sorted(known) == numbers[-11:]
-        assert [job.id for job in jobs.jobs(ids=numbers)] == numbers[:-12:-1]
-
-    def test_as_many_ended_jobs_are_known_as_a_list_may_have(self) -> None:
-        jobs = MemoryJobs()
-        numbers = []
-        for number in range(MAX_LISTED):
-            numbers.append(jobs.enqueue(f"job {number}", {}).id)
-            jobs.complete(self.leased(jobs), {})
-        assert len(jobs.jobs(ids=numbers, limit=MAX_LISTED)) == MAX_LISTED
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +30,7 @@ def emptied(database: str) -> str:
     jobs.close()
     with psycopg.connect(database, autocommit=True) as db:
         db.execute("SET search_path = rag_jobs")
-        db.execute("TRUNCATE procrastinate_jobs, procrastinate_workers, rag_served CASCADE")
+        db.execute("TRUNCATE job, served")
     return database
 
 
@@ -107,33 +56,13 @@ class TestPostgresJobs(JobsContract):
         def passed(seconds: float) -> None:
             with psycopg.connect(emptied, autocommit=True) as db:
                 db.execute("SET search_path = rag_jobs")
-                for table, column in (
-                    ("procrastinate_workers", "last_heartbeat"),
-                    ("procrastinate_jobs", "scheduled_at"),
-                ):
-                    db.execute(
-                        f"UPDATE {table} SET {column} = {column} - make_interval(secs => %s)", [seconds]
-                    )
+                db.execute(
+                    "UPDATE job SET renewed = renewed - make_interval(secs => %(s)s), "
+                    "not_before = not_before - make_interval(secs => %(s)s)",
+                    {"s": seconds},
+                )
 
         return passed
-
-
-def test_a_newer_procrastinate_brings_its_migrations(emptied: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    newest, steps = schema.pending("")
-    assert steps and schema.pending(newest) == (newest, [])
-    added = "ALTER TABLE procrastinate_jobs ADD COLUMN IF NOT EXISTS added_later text"
-    monkeypatch.setattr(
-        "rag.backends.queue.postgres.pending",
-        lambda engine: ("99.00.00_01.sql", [added] if engine < "99" else []),
-    )
-    for _ in range(2):
-        jobs = PostgresJobs(emptied)
-        assert jobs.lease("w") is None
-        jobs.close()
-    with psycopg.connect(emptied, autocommit=True) as db:
-        db.execute("SET search_path = rag_jobs")
-        assert db.execute("SELECT engine FROM rag_queue").fetchall() == [("99.00.00_01.sql",)]
-        assert db.execute("SELECT added_later FROM procrastinate_jobs").fetchall() == []
 
 
 def test_a_queue_of_a_newer_version_is_refused(emptied: str) -> None:
@@ -143,7 +72,7 @@ def test_a_queue_of_a_newer_version_is_refused(emptied: str) -> None:
             with pytest.raises(StoreTooNew, match="99"):
                 PostgresJobs(emptied).jobs()
         finally:
-            db.execute("UPDATE rag_jobs.schema_version SET version = %s", [len(schema.migrations())])
+            db.execute("UPDATE rag_jobs.schema_version SET version = %s", [len(MIGRATIONS)])
 
 
 @pytest.mark.parametrize("is_analyzed", [False, True])
@@ -154,26 +83,46 @@ def test_a_lease_reads_few_of_many_waiting_jobs(emptied: str, is_analyzed: bool)
         db.execute("SET search_path = rag_jobs")
         if is_analyzed:
             db.execute("ANALYZE")
-        for query, given in ((_WAITING, [20]), (_TAKE, [None, queue_of("n1")])):
+        for query, given in ((_WAITING, [20]), (_TAKE, ["w", "n1"])):
             ((plans,),) = db.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}", given).fetchall()
             assert _rows_read(plans[0]["Plan"]) < 100, plans
-        db.execute("TRUNCATE procrastinate_jobs CASCADE")
+        db.execute("TRUNCATE job")
         db.execute("ANALYZE")
 
 
-def test_a_waiting_job_of_a_kind_that_is_gone_is_cancelled_and_says_why(emptied: str) -> None:
-    queue = PostgresJobs(emptied)
-    old = queue.enqueue("app", {"name": "app"})
-    wanted = queue.enqueue("web", {})
-    with psycopg.connect(emptied, autocommit=True) as db:
-        db.execute("UPDATE rag_jobs.rag_job SET kind = 'wiki' WHERE id = %s", [old.id])
-    queue.close()
-    queue = PostgresJobs(emptied)
-    leased = queue.lease("worker")
-    assert leased is not None and leased.id == wanted.id
-    ended = queue.job(old.id)
-    assert ended.state == "cancelled" and "rag wiki" in ended.error
-    queue.close()
+def test_jobs_that_wait_in_the_tables_of_an_earlier_version_wait_on(postgres: LocalPostgres) -> None:
+    """Its further kinds of jobs, and those that had ended or were to end, are gone."""
+    rows = [(1, "todo", "index"), (2, "doing", "index"), (3, "succeeded", "index"), (4, "todo", "wiki")]
+    with postgres.database("earlier") as url:
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute("CREATE SCHEMA rag_jobs")
+            db.execute("SET search_path = rag_jobs")
+            db.execute(EARLIER)
+            for number, status, kind in rows:
+                db.execute(
+                    "INSERT INTO procrastinate_jobs VALUES (%s, %s, 'l' || %s)", [number, status, number]
+                )
+                db.execute(
+                    "INSERT INTO rag_job VALUES (%s, %s, 'k' || %s, 'ann', true)", [number, kind, number]
+                )
+        queue = PostgresJobs(url)
+        waiting = [(job.key, job.state, job.namespace, job.asked) for job in queue.jobs()]
+        assert waiting == [("k2", "waiting", "ann", True), ("k1", "waiting", "ann", True)]
+        leased = queue.lease("worker")
+        assert leased is not None and (leased.key, leased.args) == ("k1", {"of": "a"})
+        queue.close()
+
+
+EARLIER = """
+CREATE TABLE schema_version (version integer NOT NULL);
+INSERT INTO schema_version VALUES (2);
+CREATE TABLE procrastinate_jobs (id bigint, status text, lock text, args jsonb NOT NULL DEFAULT '{"of": "a"}',
+    abort_requested boolean NOT NULL DEFAULT false);
+CREATE TABLE rag_job (id bigint, kind text, key text, namespace text, asked boolean,
+    created timestamptz NOT NULL DEFAULT now());
+CREATE TABLE rag_served (); CREATE TABLE rag_queue ();
+"""
+"""The columns that are read of it."""
 
 
 def _rows_read(plan: dict[str, Any]) -> float:
@@ -185,14 +134,9 @@ def _rows_read(plan: dict[str, Any]) -> float:
 
 def _add_waiting_jobs(url: str, count: int, namespaces: int) -> None:
     """Add jobs that wait in the namespaces n0, n1 …; much faster than one by one."""
-    queues = [queue_of(f"n{number}") for number in range(namespaces)]
     with psycopg.connect(url, autocommit=True) as db:
-        db.execute("SET search_path = rag_jobs")
         db.execute(
-            "WITH added AS (INSERT INTO procrastinate_jobs (queue_name, task_name, lock, queueing_lock) "
-            "SELECT (%(queues)s::text[])[1 + g %% %(n)s], 'rag.index', g::text, g::text "
-            "FROM generate_series(1, %(count)s) g RETURNING id, lock) "
-            "INSERT INTO rag_job (id, kind, key, namespace, asked) "
-            "SELECT id, 'index', lock, 'n' || lock::int %% %(n)s, false FROM added",
-            {"queues": queues, "n": namespaces, "count": count},
+            "INSERT INTO rag_jobs.job (key, lock, args, namespace, asked) "
+            "SELECT g::text, g::text, '{}', 'n' || g %% %s, false FROM generate_series(1, %s) g",
+            [namespaces, count],
         )

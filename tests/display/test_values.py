@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -21,11 +19,7 @@ from hypothesis import strategies as st
 
 from rag import RAG
 from rag.display.answers import ShownSource, answer_html
-from rag.display.graph import circular_edges, graph_plot
 from rag.display.html import code, file_link, plain
-from rag.display.mermaid import check
-from rag.display.plot import Plot
-from rag.display.timeline import timeline_plot
 from rag.display.values import html_of
 from rag.errors import BackendMissing, NotFound
 from rag.settings import Settings
@@ -186,15 +180,10 @@ def test_freshness_has_its_state_in_words() -> None:
     assert "changed → a.py:1-2" in text
 
 
-@pytest.mark.parametrize("package", ["pandas", "altair"])
-def test_without_the_extra_the_plot_stays_and_the_message_names_the_command(
-    package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    plot = plots()[1]
-    assert "| 1 | a.py |" in plot._repr_mimebundle_()["text/markdown"]
+def test_without_the_extra_the_message_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(BackendMissing, match=r"from the checkout run `pip install '\.\[notebook\]'`"):
-        plot.to_frame() if package == "pandas" else plot.to_altair()
+        Hits().to_frame()
 
 
 SHOWN = """
@@ -227,57 +216,6 @@ def test_a_value_is_shown_in_a_shell_that_has_imported_rag(value: str, text: str
     assert text in done.stdout
 
 
-# ---------------------------------------------------------------- plots
-
-
-def plots(text: str = "a.py") -> list[Plot]:
-    names = "turn question commit title date state reason".split()
-    return [
-        graph_plot(
-            {"a": text, "b": "b", "c": text * 20}, {("a", "b"): 2, ("b", "c"): 1, ("c", "a"): 1}, text
-        ),
-        timeline_plot([dict(zip(names, (1, text, text, text, text, "gone", text), strict=True))], text),
-    ]
-
-
-@pytest.mark.parametrize("number", range(2))
-def test_a_plot_is_valid_whatever_it_shows(number: int) -> None:
-    plot = plots(HOSTILE)[number]
-    chart = plot.to_altair().to_dict()
-    assert "url" not in chart["data"], "it loads nothing"
-    assert HOSTILE not in json.dumps({name: chart[name] for name in chart if name not in ("data", "title")})
-    assert len(plot.to_frame()) == len(plot.rows) > 0
-    outside = re.sub(r"```mermaid.*?```", "", plot.markdown, flags=re.DOTALL)
-    assert not re.search(r"[<>\x00\x1b]|!\[", outside)
-    if plot.mermaid:
-        check(plot.mermaid)
-
-
-def test_a_notebook_shows_a_graph_as_a_diagram_and_a_timeline_as_a_chart() -> None:
-    graph, timeline = (plot._repr_mimebundle_() for plot in plots("node"))
-    assert set(graph) == {"text/markdown", "text/plain"}
-    assert graph["text/markdown"].startswith("```mermaid\nflowchart TB\n")
-    assert graph["text/markdown"].count(" --> ") == 2
-    assert graph["text/markdown"].count(" -.-> ") == 1, "it closes the circle"
-    assert timeline["application/vnd.vegalite.v5+json"]["layer"][1]["encoding"]["text"]["field"] == "state"
-
-
-names = st.sampled_from("abcdefgh")
-
-
-@settings(deadline=None)
-@given(st.sets(st.tuples(names, names).filter(lambda pair: pair[0] != pair[1]), max_size=25))
-def test_without_the_edges_that_close_a_circle_there_is_none(edges: set[tuple[str, str]]) -> None:
-    nodes = sorted({name for edge in edges for name in edge})
-    back = circular_edges(nodes, sorted(edges))
-    assert back <= edges
-    order = TopologicalSorter[str]()
-    for source, target in edges - back:
-        order.add(source, target)
-    order.prepare()  # fails for a circle
-    assert circular_edges(nodes, sorted(edges - back)) == set()
-
-
 # ---------------------------------------------------------------- of a repository
 
 
@@ -303,19 +241,6 @@ def rag(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RAG]:
     rag.engine.close()
 
 
-def test_a_timeline_follows_each_answer_from_its_commit(rag: RAG) -> None:
-    plot = rag.memory.timeline()
-    states = {(row["turn"], row["title"][:5]): row["state"] for row in plot.rows}
-    assert states[1, "Begin"] == "fresh"
-    assert states[1, "<scri"] == "changed"
-    assert (2, "Begin") not in states, "the second question was not asked yet"
-    assert states[2, "No li"] == "gone"
-    assert len(rag.memory.timeline(limit=2).rows) == 3
-    assert "Not shown: 1 commit between them." in rag.memory.timeline(limit=2).caption
-    named = rag.memory.timeline(["HEAD~2", "HEAD"])
-    assert [row["title"] for row in named.rows if row["turn"] == 1] == ["Begin", "No limits"]
-
-
 def test_freshness_of_a_conversation_is_a_table(rag: RAG) -> None:
     checked = rag.memory.freshness()
     table = checked.to_frame()
@@ -329,43 +254,10 @@ def test_a_memory_of_no_rag_says_so() -> None:
     from rag import Memory
 
     with pytest.raises(NotFound, match="memory` of a `RAG`"):
-        Memory().timeline()
+        Memory().freshness()
 
 
-def test_the_graph_of_a_repository_draws_imports_downwards(rag: RAG) -> None:
+def test_a_repository_is_shown_as_what_is_indexed(rag: RAG) -> None:
     (repository,) = rag.repositories
-    plot = repository.graph()
-    pairs = {(row["source"], row["target"]) for row in plot.rows}
-    assert any(source == "snip/app.py" for source, _ in pairs)
-    assert not [row for row in plot.rows if row["source"].startswith("tests/")]
-    calls = repository.graph("authenticate")
-    assert ("snip/app.py Application.current_user", "snip/auth.py authenticate") in {
-        (row["source"], row["target"]) for row in calls.rows
-    }
-    with pytest.raises(NotFound, match="no_such_thing"):
-        repository.graph("no_such_thing")
     assert "snip" in Reader(repository._repr_html_()).text
     assert "files" in Reader(html_of(repository.report)).text
-
-
-def test_a_large_repository_is_drawn_by_folders(tmp_path: Path) -> None:
-    root = tmp_path / "large"
-    for n in range(60):
-        folder = root / f"part{n % 6}" / f"inner{n % 3}"
-        folder.mkdir(parents=True, exist_ok=True)
-        (root / f"part{n % 6}" / "__init__.py").write_text("")
-        (folder / "__init__.py").write_text("")
-        other = (
-            f"from part{(n + 1) % 6}.inner{(n + 1) % 3}.m{n + 1} import f as g\n"
-            if n % 6 < 5 and n < 59
-            else ""
-        )
-        (folder / f"m{n}.py").write_text(f"{other}\n\ndef f():\n    return {n}\n")
-    rag = RAG(settings=Settings(home=tmp_path / "home"))
-    rag.prepare_retriever(str(root))
-    plot = rag.repositories[0].graph(limit=8)
-    assert "folders above import those below" in plot.caption
-    nodes = {row["source"] for row in plot.rows} | {row["target"] for row in plot.rows}
-    assert 2 <= len(nodes) <= 8
-    assert {row["source"][:4] for row in plot.rows} == {"part"}
-    rag.engine.close()

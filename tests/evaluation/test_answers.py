@@ -1,4 +1,4 @@
-"""`rag eval --answers`: quotes and refusals, counted on questions whose outcome is known."""
+"""Answers without a model, measured: quotes and refusals, counted on questions whose outcome is known."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from command import rag
 
 from rag.errors import SettingsError
-from rag.evaluation.answers import (
-    Answered,
-    read_unanswerable,
-    shares,
-)
 from rag.evaluation.metrics import LineSpan
-from rag.evaluation.questions import Question
+from rag.evaluation.questions import Question, read_questions
+from rag.evaluation.trees import plan
+from tools.benchmarks.answered import Answered, answer_all, print_shares, read_unanswerable, shares
 from tools.benchmarks.kinds import calibration_error, separation
 
 RECORDS = [
@@ -45,12 +41,11 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_answers_are_judged_by_what_they_quote_and_refuse(sample_repo, file):
-    done = rag("eval", sample_repo, "--questions", file, "--answers", "--json").json
-    found = {
-        share["kind"]: (share["count"], share["refused"], share["warned"], share["on_target"])
-        for share in done["answers"]
-    }
+def test_answers_are_judged_by_what_they_quote_and_refuse(sample_repo, file, capsys):
+    asked = [*read_questions([file]), *read_unanswerable([file])]
+    answered = answer_all(plan(asked, {"": sample_repo}))
+    measured = shares(answered)
+    found = {one.kind: (one.count, one.refused, one.warned, one.on_target) for one in measured}
     assert found == {
         "answerable": (3, 0.0, 1 / 3, 1.0),
         "first": (1, 0.0, 0.0, None),
@@ -58,15 +53,12 @@ def test_answers_are_judged_by_what_they_quote_and_refuse(sample_repo, file):
         "newcomer": (1, 0.0, 0.0, 1.0),
         "unanswerable": (3, 1 / 3, 1 / 3, None),
     }
-    assert [q["refused"] for q in done["questions"]] == [False, False, False, False, False, True]
-    assert [q["warned"] for q in done["questions"]] == [False, False, True, True, False, False]
-    plain = rag("eval", sample_repo, "--questions", file, "--answers").out
-    assert [
-        line.split() for line in plain.splitlines() if line.startswith(("unanswerable", "follow-up"))
-    ] == [
-        ["follow-up", "1", "–", "–", "–", "0.000", "1.000", "0.0%"],
-        ["unanswerable", "3", "–", "–", "–", "0.333", "0.333", "33.3%"],
-    ]
+    assert [one.refused for one in answered] == [False, False, False, False, False, True]
+    assert [one.warned for one in answered] == [False, False, True, True, False, False]
+    print_shares(measured)
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["follow-up", "1", "–", "–", "–", "0.000", "1.000", "0.0%"] in printed
+    assert ["unanswerable", "3", "–", "–", "–", "0.333", "0.333", "33.3%"] in printed
 
 
 def test_a_quote_is_on_target_when_it_shares_a_line_with_an_answer():

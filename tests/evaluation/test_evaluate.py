@@ -282,7 +282,6 @@ def test_the_command_measures_systems_side_by_side(questions_file: Path, tmp_pat
         ([str(SAMPLE), "--questions", "{file}", "--without-rag"], "--system"),
         ([str(SAMPLE), "--questions", "{file}", "--system", "cat"], "{path}"),
         ([str(SAMPLE), "--questions", "{file}", "--kinds", "odd"], "--kinds"),
-        ([str(SAMPLE), "--questions", "{file}", "--answers", "--system", "a=cat {path}"], "--system"),
     ],
 )
 def test_what_the_user_can_mend_ends_with_2(questions_file: Path, arguments: list[str], says: str) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from command import rag
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rag.errors import ConfigError, SettingsError
-from rag.evaluation import Evaluation, evaluate, read_evaluation
+from rag.evaluation import Evaluation, evaluate
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 from rag.evaluation.results import Conditions
@@ -77,35 +75,6 @@ def evaluation(
 # ---------------------------------------------------------------- JSON and comparison
 
 
-@settings(max_examples=30, deadline=None)
-@given(
-    st.lists(st.none() | st.integers(1, 60), min_size=1, max_size=8),
-    st.text(st.characters(codec="utf-8"), max_size=30),
-    st.none() | st.floats(0, 1),
-)
-def test_json_gives_back_what_was_written(ranks: list[int | None], text: str, sure: float | None) -> None:
-    found = evaluation({"rag": ranks, "peer": ranks[::-1]}, text=text, sure=sure, settings={"a": text})
-    again = Evaluation.from_json(json.loads(json.dumps(found.to_json())))
-    assert again.to_json() == found.to_json()
-
-
-@pytest.mark.parametrize(
-    ("written", "says"),
-    [
-        ("{", "cannot read"),
-        ("[1]", "not a result"),
-        ('{"questions": []}', "version 2"),
-        ('{"version": 2}', "damaged"),
-        ('{"version": 2, "conditions": {"repositories": 3}}', "damaged"),
-    ],
-)
-def test_what_is_no_result_is_named(tmp_path: Path, written: str, says: str) -> None:
-    file = tmp_path / "a.json"
-    file.write_text(written)
-    with pytest.raises(SettingsError, match=says):
-        read_evaluation(file)
-
-
 def test_two_runs_are_compared_on_the_questions_of_both() -> None:
     before = evaluation({"rag": [1, 5, None, 2]}, settings={"reranker": "none"})
     after = evaluation({"rag": [2, 1, 9]}, settings={"reranker": "student"})
@@ -137,10 +106,9 @@ def test_a_measurement_in_python_is_the_one_of_the_command(tmp_path: Path) -> No
     assert asked.places[0].place == "snip/sessions.py:22-32"
     assert asked.first_right is not None
     assert [one.place for one in first.expected(first.questions[0])] == ["snip/sessions.py:22-40"]
-    paths = [str(one.save(tmp_path / f"{n}.json")) for n, one in enumerate((first, second))]
-    done = rag("eval", "--compare", *paths)
-    assert done.code == 0, done.err
-    assert "after: reranker student" in done.out or "rag reranker=student" in done.out
+    done = rag("eval", SAMPLE, "--questions", file, "--json").json
+    assert done["questions"][0]["scores"]["rag"]["rank"] == 1
+    assert first.compare(second).systems == ["rag reranker=student", "rag"]
     with pytest.raises(SettingsError, match="no setting 'colour'"):
         evaluate(SAMPLE, file, settings={"colour": "red"})
     with pytest.raises(SettingsError, match="either files of questions"):
@@ -151,16 +119,3 @@ def test_mined_questions_are_measured_in_python() -> None:
     found = evaluate(SAMPLE, mine="docstrings", n=5)
     assert len(found.questions) == 5
     assert "removed from the searched copy" in found.conditions.questions
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--compare", "gone.json", "gone.json"], "cannot read"),
-        ([".", "--compare", "a.json", "b.json"], "combine it with"),
-    ],
-)
-def test_what_cannot_be_compared_ends_with_2(arguments: list[str], says: str) -> None:
-    done = rag("eval", *arguments)
-    assert done.code == 2
-    assert says in done.err

@@ -61,21 +61,6 @@ def test_preferences_are_kept_until_they_are_forgotten(served):
     assert served.get("/api/preferences").json == {}
 
 
-def test_cached_answers_are_counted_and_cleared(serve):
-    served = serve(engine={"cache": True}).ready()
-    first, again = ask(served).json, ask(served).json
-    assert again["answer"] == first["answer"]
-    assert served.get("/api/cache").json == {
-        "entries": 1,
-        "hits": 1,
-        "misses": 1,
-        "stale": 0,
-        "hit_rate": 0.5,
-    }
-    assert served.request("DELETE", "/api/cache").json == {"cleared": 1}
-    assert served.get("/api/cache").json["entries"] == 0
-
-
 def test_another_key_sees_none_of_it(serve, tmp_path):
     memory = memory_in(tmp_path)
     bearers = [f"Bearer {add_key(memory, name)}" for name in ("ada", "bob")]
@@ -90,8 +75,6 @@ def test_another_key_sees_none_of_it(serve, tmp_path):
     assert served.request("DELETE", f"/api/facts/{fact['id']}").status == 404
     assert served.get("/api/preferences").json == {}
     assert served.request("DELETE", "/api/preferences/language").status == 404
-    assert served.get("/api/cache").json["entries"] == 0
-    assert served.request("DELETE", "/api/cache").json == {"cleared": 0}
     del served.headers["Authorization"]
     assert served.get("/api/facts").status == 401
 
@@ -131,20 +114,6 @@ def test_a_proposed_fact_is_confirmed_or_rejected(served):
         assert (refused.status, refused.json["error"]["param"]) == (400, "supersedes")
     for one in (first, second, added):
         assert served.request("DELETE", f"/api/facts/{one['id']}").status == 200
-
-
-def test_a_conversation_is_searched_for_facts(served):
-    asked = served.post(
-        "/api/ask", {"question": "Remember that slugs are short words.", "repositories": ["sample"]}
-    ).json
-    (fact,) = served.get("/api/facts?state=proposed").json
-    where = f"/api/conversations/{asked['conversation']}/facts"
-    assert served.post(where).json == []
-    served.request("DELETE", f"/api/facts/{fact['id']}")
-    (again,) = served.post(where).json
-    assert (again["id"], again["state"]) == (fact["id"], "proposed")
-    served.request("DELETE", f"/api/facts/{fact['id']}")
-    assert served.post("/api/conversations/nowhere/facts").status == 404
 
 
 def test_a_key_reads_the_facts_of_its_team_and_adds_to_them(serve, tmp_path):

@@ -116,12 +116,6 @@ def test_no_body_stops_the_server(watched, path, what):
     assert 400 <= reply.status < 500
 
 
-def test_no_import_stops_the_server(watched):
-    for body in HOSTILE.values():
-        with watched.no_stall():
-            assert watched.served.post("/api/conversations/import", body).status in (400, 413)
-
-
 def test_no_message_of_a_socket_stops_the_server(watched):
     from websockets.sync.client import connect
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from conftest import git
-from live_server import sample_copy
 
 from rag.backends.memory.turns import MemoryTurnStore
 from rag.service.checks.recall import recall
-from rag.types import Message, Source
+from rag.types import Source
 
 QUESTION = "Where is a short code made?"
 
@@ -140,7 +138,7 @@ def test_a_server_whose_keys_cannot_be_read_starts_and_lets_nobody_in(serve, cap
     assert "s3cret" not in caplog.text
 
 
-def test_turns_are_searched_marked_and_forked(in_memory):
+def test_turns_are_searched_and_forked(in_memory):
     first = ask(in_memory, "Which zebra checks a link?").json
     ask(in_memory, QUESTION, conversation=first["conversation"])
     found = in_memory.get("/api/turns?q=zebra").json
@@ -149,9 +147,6 @@ def test_turns_are_searched_marked_and_forked(in_memory):
     assert [turn["id"] for turn in both] == [
         turn.id for turn in recall(in_memory.service.engine, "zebra link")
     ]
-    marked = in_memory.post(f"/api/turns/{first['turn']}/marks", {"add": ["useful"]}).json
-    assert marked["marks"] == ["useful"]
-    assert in_memory.post(f"/api/turns/{first['turn']}/marks", {"remove": ["useful"]}).json["marks"] == []
     fork = in_memory.post(f"/api/conversations/{first['conversation']}/fork", {"number": 1, "name": "other"})
     assert fork.status == 201
     assert fork.json["parent"] == first["conversation"]
@@ -199,127 +194,33 @@ def test_a_query_parameter_that_no_route_takes_is_named_with_those_that_do(serve
     assert "did you mean `limit`? The parameters are: " in error["message"]
 
 
-def test_a_conversation_is_taken_back_to_a_turn(in_memory):
+def test_a_conversation_that_goes_on_is_not_deleted(in_memory):
     first = ask(in_memory).json
     where = f"/api/conversations/{first['conversation']}"
     second = ask(in_memory, "Why?", conversation=first["conversation"]).json
     fork = in_memory.post(f"{where}/fork", {}).json["id"]
-    late = in_memory.post(f"{where}/rewind", {"number": 0, "last_turn": first["turn"]})
-    assert (late.status, late.json["error"]["code"]) == (409, "conversation_changed")
     assert in_memory.request("DELETE", f"{where}?last_turn={first['turn']}").status == 409
-    beyond = in_memory.post(f"{where}/rewind", {"number": 3})
-    assert (beyond.status, "has no turn 3" in beyond.json["error"]["message"]) == (404, True)
-    assert in_memory.post(f"{where}/rewind", {"number": 2}).json == {"turns": 0}
-    expected = {"number": 1, "last_turn": second["turn"]}
-    assert in_memory.post(f"{where}/rewind", expected).json == {"turns": 1}
-    kept = in_memory.get(where).json["all_turns"]
-    assert [turn["id"] for turn in kept] == [first["turn"]]
+    assert in_memory.request("DELETE", f"{where}?last_turn={second['turn']}").json == {"turns": 2}
     inherited = in_memory.get(f"/api/conversations/{fork}").json["all_turns"]
     assert [turn["id"] for turn in inherited] == [first["turn"], second["turn"]]
-    assert in_memory.post(f"{where}/rewind", {"number": 0}).json == {"turns": 1}
-    assert in_memory.post(f"{where}/rewind", {"number": -1}).status == 422
-    assert in_memory.request("DELETE", f"{where}?last_turn=").json == {"turns": 0}
 
 
-def test_messages_of_other_programs_are_recalled_like_turns(in_memory):
-    turn = ask(in_memory, "Which zebra checks a link?").json
-    blocks = [{"type": "text", "text": "A zebra said \ud800"}, {"type": "image", "data": "AAAA"}]
-    said = [Message(blocks, role="assistant", mime="application/json"), Message(b"zebra", mime="text/plain")]
-    store = in_memory.service.engine.turns
-    store.add_messages(said, conversation=turn["conversation"])
-    found = in_memory.get("/api/recall?q=zebra").json
-    assert found == sorted(found, key=lambda one: -one["score"])
-    assert {one["kind"] for one in found} == {"turn", "message"}
-    (one,) = [each["turn"] for each in found if each["turn"]]
-    assert one["id"] == turn["turn"]
-    messages = {each["message"]["id"]: each["message"] for each in found if each["message"]}
-    assert messages[said[0].id]["content"][0] == {"type": "text", "text": "A zebra said ?"}
-    assert (messages[said[1].id]["content"], messages[said[1].id]["encoding"]) == ("emVicmE=", "base64")
-    assert [each["kind"] for each in in_memory.get("/api/recall?q=zebra&kind=turn").json] == ["turn"]
-    elsewhere = ask(in_memory).json["conversation"]
-    assert in_memory.get(f"/api/recall?q=zebra&conversation={elsewhere}").json == []
-    assert in_memory.get("/api/recall?q=zebra&conversation=nowhere").status == 404
-
-
-def test_turns_are_found_by_the_lines_they_talk_about_wherever_those_went(serve, tmp_path):
-    sample = sample_copy(tmp_path)
-    running = serve(repositories=(("sample", sample),), engine={"memory": "memory:"}, refresh_s=0.05).ready()
-    response = ask(running).json
-    cited = response["sources"][0]
-    where = f"/api/repositories/sample/turns?path={cited['path']}"
-    (found,) = running.get(where).json
-    assert found["turn"]["id"] == response["turn"]
-    assert found["citations"][0]["freshness"]["state"] == "fresh"
-    file = Path(sample.location) / cited["path"]
-    file.write_text("# moved down\n\n" + file.read_text())
-    lines = [(cited["start_line"] + 2, "moved"), (10_000, None)]
-    for line, state in lines:
-        about = running.get(f"{where}&line={line}").json
-        assert [cited["freshness"]["state"] for one in about for cited in one["citations"]][:1] == (
-            [state] if state else []
-        )
-    assert running.get("/api/repositories/sample/turns?path=no/such.py").json == []
-    assert running.get("/api/repositories/other/turns?path=a.py").status == 404
-
-
-def test_an_old_question_is_asked_again_and_nothing_is_stored(serve, tmp_path):
-    sample = sample_copy(tmp_path)
-    engine = {"memory": "memory:", "cache": True}
-    running = serve(repositories=(("sample", sample),), engine=engine, refresh_s=0.05).ready()
-    response = ask(running).json
-    again = running.post(f"/api/turns/{response['turn']}/replay").json
-    assert (again["differs"], again["lost"], again["gained"], again["freshness"]["state"]) == (
-        *(False, [], []),
-        "fresh",
-    )
-    assert (again["answer"]["turn"], again["answer"]["notes"]) == ("", [])
-    for file in {source["path"] for source in response["sources"]}:
-        (Path(sample.location) / file).unlink()
-
-    def differing():
-        reply = running.post(f"/api/turns/{response['turn']}/replay").json
-        return reply if reply["differs"] else None
-
-    gone = running.wait_until(differing)
-    assert gone["freshness"]["state"] == "gone"
-    assert {cited["freshness"]["state"] for cited in gone["lost"]} == {"gone"}
-    kept = running.get(f"/api/conversations/{response['conversation']}").json
-    assert [turn["id"] for turn in kept["all_turns"]] == [response["turn"]]
-    assert len(running.get("/api/conversations").json) == 1
-
-
-def test_an_old_question_is_asked_again_at_a_ref(serve, sample_repo):
+def test_freshness_is_told_at_a_ref(serve, sample_repo):
     running = serve(repositories=(("links", Source(str(sample_repo.resolve()))),)).ready()
     response = ask(running, repositories=["links"]).json
     git(sample_repo, "tag", "v1")
     for file in {source["path"] for source in response["sources"]}:
         (sample_repo / file).unlink()
-
-    def answered():
-        reply = running.post(f"/api/turns/{response['turn']}/replay", {"ref": "v1"})
-        return reply if reply.status != 503 else None
-
-    again = running.wait_until(answered).json
     where = f"/api/conversations/{response['conversation']}/freshness"
-    assert [running.get(f"{where}{at}").json[0]["freshness"]["state"] for at in ("", "?ref=v1")] == [
-        "gone",
-        "fresh",
-    ]
-    assert (again["differs"], again["freshness"]["state"]) == (False, "fresh")
-    assert running.post(f"/api/turns/{response['turn']}/replay", {"ref": "no-such"}).status in (404, 424)
 
+    def states():
+        replies = [running.get(f"{where}{at}") for at in ("", "?ref=v1")]
+        return all(reply.status == 200 for reply in replies) and [
+            reply.json[0]["freshness"]["state"] for reply in replies
+        ]
 
-def test_a_replay_is_searched_in_the_words_of_the_first_time(serve, provider):
-    phrasings = ["RateLimiter token bucket refill", "429 TooManyRequests", "allow(key) throttle"]
-    provider.answers = ["\n".join(phrasings), "So [1]."]
-    running = serve(engine={"model": "m", "base_url": provider.base_url, "reword": True}).ready()
-    response = ask(running, "How are people kept from asking too often?").json
-    assert [step["query"] for step in response["trace"] if step["name"] == "phrasing"] == phrasings
-    asked = len(provider.chats)
-    again = running.post(f"/api/turns/{response['turn']}/replay").json
-    assert len(provider.chats) == asked + 1
-    assert [step["query"] for step in again["answer"]["trace"] if step["name"] == "phrasing"] == phrasings
-    assert (again["differs"], again["lost"], again["gained"]) == (False, [], [])
+    assert running.wait_until(states) == ["gone", "fresh"]
+    assert running.get(f"{where}?ref=no-such").status in (404, 424)
 
 
 def test_old_and_new_lines_are_shown_but_no_secret(serve, sample_repo):

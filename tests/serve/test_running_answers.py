@@ -190,7 +190,7 @@ def test_a_stopped_answer_without_text_has_failed_and_is_not_shown_to_the_model(
     body = {"question": "Which alphabet is used?", "conversation": asked["conversation"]}
     assert modelled.post("/api/ask", body).json["number"] == 2
     assert QUESTION["question"] not in provider.chats[-1].prompt
-    assert modelled.get("/api/recall?q=short").json == []
+    assert modelled.get("/api/turns?q=short").json == []
 
 
 def test_nothing_is_left_of_a_question_that_is_wrong_itself(serve, provider):

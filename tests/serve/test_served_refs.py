@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -79,26 +78,6 @@ def _http(method: str, path: str, body: Callable[[str], object] | None = None) -
     return call
 
 
-def _imported(home: Home, ref: str) -> str:
-    """A conversation that is brought in says that it is about the ref."""
-    sent = home.served.get(f"/api/conversations/{home.conversation}/export").body.decode()
-    for known in (home.conversation, home.turn):
-        sent = sent.replace(known, str(uuid.uuid4()))
-    lines = [json.loads(line) for line in sent.splitlines()]
-    for line in lines:
-        for source in line.get("conversation", {}).get("sources", ()):
-            source["ref"] = ref
-    body = "\n".join(map(json.dumps, lines)).encode()
-    reply = home.served.post("/api/conversations/import", body)
-    assert (reply.status, reply.json) == (200, {"conversations": 1})
-    one = home.served.get("/api/conversations").json[0]["id"]
-    assert one != home.conversation
-    reply = home.served.post("/api/ask", {"question": QUESTION, "conversation": one})
-    assert reply.status in (403, 404), reply.body
-    freshness = home.served.get(f"/api/conversations/{one}/freshness")
-    return (reply.body + freshness.body).decode()
-
-
 _INTERFACES = {
     "ask": _http("POST", "/api/ask", lambda ref: {"question": QUESTION, "repositories": [f"links@{ref}"]}),
     "search": _http(
@@ -108,7 +87,6 @@ _INTERFACES = {
     "calls": _http("GET", f"/api/repositories/links@{{ref}}/calls?symbol={SECRET}"),
     "wiki": _http("GET", "/api/repositories/links@{ref}/wiki"),
     "wiki page": _http("GET", "/api/repositories/links@{ref}/wiki/page?page=glossary"),
-    "turns": _http("GET", "/api/repositories/links@{ref}/turns?path=sessions.py"),
     "review": _http("GET", "/api/repositories/links/review?range=main..{ref}"),
     "review at a ref": _http("GET", "/api/repositories/links@{ref}/review?range=main"),
     "review by MCP": _mcp("review", lambda ref: {"repoName": "links", "range": f"main..{ref}"}),
@@ -118,8 +96,6 @@ _INTERFACES = {
         lambda ref: {"model": f"rag:links@{ref}", "messages": [{"role": "user", "content": QUESTION}]},
     ),
     "freshness": _http("GET", "/api/conversations/{conversation}/freshness?ref={ref}"),
-    "replay": _http("POST", "/api/turns/{turn}/replay", lambda ref: {"ref": ref}),
-    "import": _imported,
     "deepwiki": _http(
         "POST",
         "/chat/completions/stream",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -454,26 +452,3 @@ def test_a_model_is_asked_once_by_the_command_line_and_by_the_component(shop, mo
         assert len(server.chats) == 2  # a follow-up is put on its own by the model
         assert rag("ask", shop, QUESTION, "--no-cache", "--json").json["cached"] is None
         assert len(server.chats) == 3
-
-
-def test_opentelemetry_is_told_of_every_look_up(shop):
-    pytest.importorskip("opentelemetry.sdk.metrics")
-    code = """
-import sys
-from pathlib import Path
-from opentelemetry import metrics
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-reader = InMemoryMetricReader()
-metrics.set_meter_provider(MeterProvider([reader]))
-from rag.cli import app
-from typer.testing import CliRunner
-for _ in range(3):
-    CliRunner().invoke(app, ["ask", sys.argv[1], "Where is a session token signed?", "--cache", "--json"])
-found = reader.get_metrics_data().resource_metrics[0].scope_metrics
-(looked_up,) = [m for scope in found for m in scope.metrics if m.name == "rag.answer_cache.lookups"]
-points = looked_up.data.data_points
-print(sorted((p.attributes["outcome"], p.value) for p in points))
-"""
-    done = subprocess.run([sys.executable, "-c", code, str(shop)], capture_output=True, text=True, check=True)
-    assert done.stdout == "[('hit', 2), ('miss', 1)]\n", done.stderr

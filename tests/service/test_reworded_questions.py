@@ -12,7 +12,6 @@ import pytest
 from rag import Answer, Dialog, Engine, load_settings
 from rag.service import aconverse, converse
 from rag.service.loop import rewording
-from rag.service.loop.replay import replay
 from rag.service.tools.search import SearchQuery
 from rag.types import DialogTurn
 from tests.servers.provider import ProviderServer
@@ -139,55 +138,6 @@ def test_a_list_stays_a_list_whatever_the_model_makes_of_it(opened, sample_repo,
     assert answer.standalone_question != "Where is the error?"
     facts = alone.code_facts
     assert facts is None or [hit.path for hit in answer.hits[:1]] == [facts.items[0].path]
-
-
-def test_a_replay_asks_for_no_other_words(opened, sample_repo, server):
-    server.answers = [REPLY, "So [1]."]
-    engine = opened()
-    dialog = begun(engine, sample_repo)
-    first = ask(dialog, VAGUE)
-    server.answers = ["So [1]."]
-    again = replay(engine, dialog.turns()[0])
-    assert len(server.chats) == 3
-    assert [hit.place for hit in again.answer.hits] == [hit.place for hit in first.hits]
-
-
-def test_a_replay_searches_a_follow_up_in_the_words_of_the_model_without_asking_it(
-    opened, sample_repo, server
-):
-    alone = "When do signed sessions expire?"
-    server.answers = ["They are signed [1].", f"{alone}\n{REPLY}", "Later [1]."]
-    engine = opened()
-    dialog = begun(engine, sample_repo)
-    dialog.rewording = rewording.Rewording()
-    ask(dialog, SIGNED)
-    dialog.rewording = None
-    first = ask(dialog, "And when do they expire?", cache=True)
-    other = Dialog(engine, dialog.repositories)
-    ask(other, VAGUE)
-    server.answers = [f"{alone}\n{REPLY}", "Later [1]."]
-    assert ask(other, "And the sessions, when?", cache=True).cached == first.turn_id
-    for turn in (dialog.turns()[1], other.turns()[1]):
-        asked = len(server.chats)
-        again = replay(engine, turn).answer
-        assert len(server.chats) == asked + 1
-        assert again.standalone_question == first.standalone_question == alone
-        assert [step.query for step in again.trace if step.is_phrasing] == list(PHRASINGS)
-    again = replay(engine, dialog.turns()[1]).answer
-    assert [hit.place for hit in again.hits] == [hit.place for hit in first.hits]
-
-
-@pytest.mark.parametrize(
-    "follow_up", ["And who calls it?", "Who else uses it?", "And where is it tested?", "What does it return?"]
-)
-def test_a_replay_of_a_follow_up_that_the_rules_resolve_is_identical(sample_repo, follow_up):
-    with closing(Engine(load_settings({}))) as engine:
-        dialog = begun(engine, sample_repo)
-        ask(dialog, "Where is `sign_session` defined?")
-        first = ask(dialog, follow_up)
-        again = replay(engine, dialog.turns()[1])
-        assert (again.answer.text, again.lost, again.gained) == (first.text, (), ())
-        assert again.answer.standalone_question == first.standalone_question != follow_up
 
 
 # ---------------------------------------------------------------- servers that fail

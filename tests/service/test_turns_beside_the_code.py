@@ -1,4 +1,4 @@
-"""`rag turns check`, `about`, `replay`, and what `show` says: a person's walk."""
+"""`rag turns check`, `about`, and what `show` says: a person's walk."""
 
 from __future__ import annotations
 
@@ -89,31 +89,11 @@ def test_the_answers_about_lines_are_listed_as_a_source_is_written(asked, lines,
     assert rag("turns", "about", f"{PATH}:{lines}", cwd=asked).code == code
 
 
-def test_a_replay_shows_what_differs_and_stores_nothing(asked):
-    same = rag("turns", "replay", "1")
-    assert same.code == 0
-    assert "the answer is identical" in same.out
-    assert "it cites the same places" in same.out
-    (asked / PATH).unlink()
-    write(asked, "def bake(bread):\n    return oven.bake(bread)\n")
-    changed = rag("turns", "replay", "1", "--json").json
-    assert changed["differs"]
-    assert PATH in [c["path"] for c in changed["lost"]]
-    told = rag("turns", "replay", "1").out
-    assert "--- then" in told
-    assert f"- {PATH}:" in told
-    before = rag("turns", "replay", "1", "--as-of", "HEAD~1").out
-    assert "the answer is identical" in before
-    assert len(rag("turns", "show", "--json").json) == 1
-    assert rag("turns", "replay", "7").code == 2
-
-
 def test_what_a_fork_inherited_can_be_asked_about_when_its_origin_is_gone(asked):
     assert rag("turns", "fork", "1", "--conversation", "signing", "--name", "fork").code == 0
     assert rag("turns", "delete", "--conversation", "signing", "--yes").code == 0
     assert QUESTION in rag("turns", "show", "--conversation", "fork").out
     assert rag("turns", "about", PATH, cwd=asked).out.startswith(f"fork 1. {QUESTION}")
-    assert "is identical" in rag("turns", "replay", "1", "--conversation", "fork").out
     assert rag("facts", "add", "Pepper is stirred in", "--turn", "1", "--conversation", "fork").code == 0
 
 

@@ -14,10 +14,9 @@ from conftest import git
 from rag.answer.extract import ExtractiveGenerator
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.component.memory import Memory
-from rag.errors import NotFound, RefNotFound, StoreError
+from rag.errors import RefNotFound, StoreError
 from rag.service import Dialog, Engine, converse
 from rag.service.checks.freshness import checked, turns_about
-from rag.service.loop.replay import replay
 from rag.service.loop.rewording import reword_prompt
 from rag.service.upkeep.retention import PROMPTS, SHELF, KeptFiles, delete_conversation, delete_turn
 from rag.settings import Settings
@@ -387,17 +386,3 @@ def test_the_turns_about_a_line_are_found_wherever_the_line_stood(engine, shop):
     assert {citation.symbol for one in found for citation, _ in one.pairs} == {"sign_token"}
     assert turns_about(engine, source, "signing.py", lines=(30, 31)) == []
     assert turns_about(engine, source, "nowhere.py") == []
-
-
-def test_a_replay_tells_which_sources_were_lost_and_gained_and_stores_nothing(engine, shop):
-    turn = ask(engine, shop)
-    same = replay(engine, turn)
-    assert (same.answer.text, same.lost, same.gained) == (turn.answer, (), ())
-    write(shop, "src/tokens.py", OTHER + CLOCK)
-    write(shop, "signing.py", SIGN.replace("sign", "seal").replace("digest", "checksum"))
-    different = replay(engine, turn)
-    assert "sign_token" in [citation.symbol for citation, check in different.lost if check.is_stale]
-    assert "signing.py" in [citation.path for citation in different.gained]
-    assert len(engine.turns.turns(turn.conversation_id)) == 1
-    with pytest.raises(NotFound):
-        replay(engine, DialogTurn())

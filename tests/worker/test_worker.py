@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,12 @@ import pytest
 from conftest import git
 from unfinished_index import unfinished
 
-from rag.backends.queue.memory import MemoryJobs
 from rag.backends.queue.postgres import PostgresJobs
 from rag.job_queue import Jobs, QueuedJob
 from rag.processes import Process, python_command, start
 from rag.service import Engine, locate
 from rag.service.repositories.jobs import index_request, public_error
 from rag.settings import Settings, plain_settings
-from rag.worker.bulk import FinishedSources, ListedSource, index_all
 from rag.worker.loop import Worker
 from rag.worker.process import JobProcess
 from rag.worker.tasks import run
@@ -37,8 +36,15 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def jobs() -> Jobs:
-    return MemoryJobs(first_backoff_s=0.01, max_attempts=3)
+def url(postgres: LocalPostgres) -> Iterator[str]:
+    with postgres.database("workers") as address:
+        yield address
+
+
+@pytest.fixture
+def jobs(url: str) -> Iterator[Jobs]:
+    with closing(PostgresJobs(url, first_backoff_s=0.01, max_attempts=3)) as queue:
+        yield queue
 
 
 def drained(jobs: Jobs, settings: Settings, **more: Any) -> list[str]:
@@ -167,18 +173,6 @@ def test_a_long_error_is_one_message(settings: Settings, sample_repo: Path) -> N
     assert len(run(job, lambda message: None)["error"]["message"]) < 20_000
 
 
-def test_a_job_that_its_queue_deleted_is_an_outcome(settings: Settings, sample_repo: Path) -> None:
-    listed = [ListedSource(str(sample_repo), locate(str(sample_repo)))]
-    finished = FinishedSources(settings.home / "list", settings)
-
-    class Forgetful(MemoryJobs):
-        def jobs(self, **more: Any) -> list[QueuedJob]:
-            return []
-
-    (outcome,) = index_all(listed, Forgetful(), settings, finished=finished)
-    assert "its outcome is not known" in outcome.error
-
-
 def test_a_poisoned_repository_holds_no_other_back(
     jobs: Jobs, settings: Settings, sample_repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,12 +238,6 @@ def test_an_error_is_stored_without_secrets(message: str, secret: str, tmp_path:
 
 
 # ---------------------------------------------------------------- real workers on a real server
-
-
-@pytest.fixture
-def url(postgres: LocalPostgres) -> Iterator[str]:
-    with postgres.database("workers") as address:
-        yield address
 
 
 @pytest.fixture

@@ -11,14 +11,10 @@ from pathlib import Path
 from rag.cli.terminal import out
 from rag.errors import RagError
 from tools.benchmarks import (
-    agents,
     answers,
     generated,
-    graph,
     kinds,
-    memory,
     quality,
-    review,
     scale,
     serving,
     speed,
@@ -33,10 +29,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "dev": quality.dev,
     "kinds": kinds.kinds,
     "generated": generated.generated,
-    "agents": agents.agents,
-    "graph": graph.graph,
     "staleness": staleness.staleness,
-    "memory": memory.memory,
     "serve": serving.serve,
     "wiki": wiki.wiki,
 }
@@ -44,7 +37,6 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
 BY_HAND: dict[str, Callable[[Bench], None]] = {
     "test": quality.test,
     "final": kinds.final,
-    "review": review.review_tests,
     "answers": answers.answers,
 }
 """What runs only when it is named."""

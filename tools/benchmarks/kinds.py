@@ -7,17 +7,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rag.cli.evaluate import print_shares
 from rag.cli.terminal import out
-from rag.evaluation.answers import (
+from rag.evaluation.questions import Question, read_questions, read_records
+from rag.evaluation.trees import plan
+from tools.benchmarks.answered import (
     Answered,
     answer_all,
     is_unanswerable,
+    print_shares,
     read_unanswerable,
     shares,
 )
-from rag.evaluation.questions import Question, read_questions, read_records
-from rag.evaluation.trees import plan
 from tools.benchmarks.bench import QUESTIONS, Bench, show, where
 from tools.benchmarks.quality import measure, repositories_of
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from rag.evaluation.systems import System
@@ -46,25 +45,3 @@ def _system(name: str, script: str, folder: Path) -> System:
     )
     python = folder / name / "bin" / "python"
     return System(name, ("env", *settings, str(python), str(HERE / "peers" / script), "{path}"))
-
-
-def python_with(environment: Path, packages: Sequence[str]) -> Path:
-    """The interpreter of a virtual environment with these packages, made when first asked for.
-
-    Raises:
-        NotMeasured: they cannot be installed.
-    """
-    python, stamp = environment / "bin" / "python", environment / ".installed"
-    wanted = "\n".join(packages)
-    if not stamp.exists() or stamp.read_text() != wanted:
-        try:
-            subprocess.run(
-                [sys.executable, "-m", "venv", "--clear", environment], check=True, capture_output=True
-            )
-            pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, *packages], check=True, capture_output=True, text=True)
-        except subprocess.CalledProcessError as error:
-            said = error.stderr if isinstance(error.stderr, str) else error.stderr.decode(errors="replace")
-            raise NotMeasured(f"{packages[0]} cannot be installed: {said.strip()[-300:]}") from error
-        stamp.write_text(wanted)
-    return python

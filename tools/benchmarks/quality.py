@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def measure(bench: Bench, name: str, title: str, questions: list[Question], fold
         progress=lambda label, done, total: print(f"{done}/{total} {label}", file=sys.stderr),
     )
     bench.results.mkdir(parents=True, exist_ok=True)
-    found.save(bench.results / f"{name}.json")
+    (bench.results / f"{name}.json").write_text(json.dumps(found.to_json(), indent=1), encoding="utf-8")
     show_quality(title, found.summary)
 
 

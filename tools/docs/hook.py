@@ -42,7 +42,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Fill in the generated parts of a page, and direct its links to pages of the site."""
     is_whole = page.file.src_uri in links.PAGES.values() and page.file.src_uri != "index.md"
-    if is_whole or page.file.generated_by == "rag":
+    if is_whole:
         return markdown
     return _MARKER.sub(lambda marker: generated(marker[1]), links.on_site(markdown, "docs"))
 

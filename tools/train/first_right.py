@@ -16,13 +16,13 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
-from rag.evaluation.answers import Answered, ask, conversations
 from rag.evaluation.questions import read_questions
 from rag.evaluation.trees import indexed_folder, plan
 from rag.retrieval.answerability import signals_of_first
 from rag.retrieval.first_right import FirstSignals
 from rag.service import Engine
 from rag.settings import Settings
+from tools.benchmarks.answered import Answered, ask, conversations
 from tools.benchmarks.kinds import KINDS, calibration_error, separation, wrapped
 from tools.benchmarks.quality import repositories_of
 

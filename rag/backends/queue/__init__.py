@@ -1,1 +1,1 @@
-"""Queues of jobs: in the process, and in Postgres."""
+"""The queue of jobs in Postgres."""

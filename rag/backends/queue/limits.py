@@ -1,4 +1,4 @@
-"""What all queues have in common: their limits, and the times between attempts."""
+"""The limits of a queue, and the times between attempts."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from rag.errors import StoreCorrupt, StoreTooNew, StoreUnwritable
 from rag.quoting import visible
 from rag.types import Backup
 
-_NO_BACKUP = "create one with `rag turns backup FILE`; to copy a memory, use `rag turns copy`"
+_NO_BACKUP = "create one with `rag turns backup FILE`"
 _DAMAGED = "nothing was restored; use another backup"
 
 

@@ -1,4 +1,4 @@
-"""`/api/facts`, `/api/preferences`, `/api/cache`: a caller's data other than turns."""
+"""`/api/facts` and `/api/preferences`: a caller's data other than turns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from pydantic import JsonValue
 from rag.errors import NotFound
 from rag.memory.facts import Fact, FactState
 from rag.memory.preferences import Preferences
-from rag.schema import to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
 from rag.serve.api import requests, responses
 from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
 from rag.serve.api.rendering import Renderer, json_response
-from rag.serve.api.turns import ConversationId
 from rag.serve.errors import BadRequest
 from rag.serve.service import Service
 from rag.service import Engine
@@ -31,9 +29,7 @@ from rag.service.checks.facts import (
     forget_fact,
     reject_fact,
 )
-from rag.service.checks.propose_facts import propose_facts
 from rag.service.checks.recall import USER
-from rag.service.loop.cached_answers import answers_of
 from rag.settings import FactScope
 from rag.types import Source
 
@@ -45,9 +41,7 @@ def install(app: FastAPI, service: Service) -> None:
     """Add the routes."""
     app.include_router(_facts(service))
     app.include_router(_decisions(service))
-    app.include_router(_proposals(service))
     app.include_router(_preferences(service))
-    app.include_router(_cache(service))
 
 
 def _facts(service: Service) -> APIRouter:
@@ -153,31 +147,6 @@ def _decisions(service: Service) -> APIRouter:
     return router
 
 
-def _proposals(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/api/conversations", tags=["facts"])
-
-    @router.post("/{conversation}/facts")
-    async def propose(
-        request: Request, caller: CallerOf, conversation: ConversationId
-    ) -> list[responses.Fact]:
-        """Look for facts in a conversation, by rules and by the model if there is one; return the new ones.
-
-        They are proposed: prompts show them once they are confirmed.
-        """
-        engine = service.engine_for(caller)
-        one = await to_thread(engine.find_conversation, conversation)
-
-        def found() -> list[Fact]:
-            turns = engine.turns.turns(one.id, namespace=caller.namespace)
-            return [facts_of(engine).with_candidates(fact) for fact in propose_facts(engine, one, turns)]
-
-        async with service.limiter.long_slot():
-            facts = await to_thread(found)
-        return [_fact_body(service, request, caller, fact) for fact in facts]
-
-    return router
-
-
 def _fact_body(service: Service, request: Request, caller: Caller, fact: Fact) -> responses.Fact:
     return Renderer(service, caller, str(request.base_url)).fact(fact)
 
@@ -230,22 +199,5 @@ def _preferences(service: Service) -> APIRouter:
         """Delete a preference."""
         if not await to_thread(stored(caller).delete, USER, key):
             raise NotFound("there is no preference with this key")
-
-    return router
-
-
-def _cache(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/api/cache", tags=["cache"])
-
-    @router.get("")
-    async def stats(caller: CallerOf) -> responses.Cache:
-        """Return the number of the caller's cached answers, and the results of all look-ups."""
-        found = await to_thread(answers_of(service.engine_for(caller)).stats)
-        return to_json(found) | {"hit_rate": found.hit_rate}
-
-    @router.delete("")
-    async def clear(caller: CallerOf) -> responses.Cleared:
-        """Delete the caller's cached answers; their turns stay."""
-        return responses.Cleared(cleared=await to_thread(answers_of(service.engine_for(caller)).clear))
 
     return router

@@ -32,7 +32,6 @@ from rag.types import (
     DialogTurn,
     Freshness,
     Hit,
-    Message,
     Subject,
     TraceStep,
     worst,
@@ -126,10 +125,6 @@ class Renderer:
     def freshness(self, turn: DialogTurn) -> Json:
         """Return the worst freshness of a turn's citations."""
         return self._sent(to_json(turn.freshness or worst(())))
-
-    def message(self, message: Message) -> Json:
-        """Return a message."""
-        return self._sent(to_json(message))
 
     def conversation(self, conversation: Conversation, title: str) -> Json:
         """Return a conversation; each source has the name that it is served under, or None."""

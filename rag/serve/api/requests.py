@@ -63,7 +63,6 @@ SubjectName = Annotated[
         examples=["Storage.user_by_token"],
     ),
 ]
-Mark = Annotated[str, Field(min_length=1, max_length=100, examples=["useful"])]
 Corrected = Annotated[str, Field(max_length=1_000_000, examples=["It expires after 14 days."])]
 FactText = Annotated[
     str, Field(min_length=1, max_length=2000, pattern=r"\S", examples=["Codes have seven characters"])
@@ -153,12 +152,6 @@ class AskRequest(Filtered):
 # ---------------------------------------------------------------- conversations and turns
 
 
-class ReplayRequest(Strict):
-    """The state of the code to ask: a branch, tag or commit; null is the served state."""
-
-    ref: Annotated[str, Field(min_length=1, max_length=200, examples=["main"])] | None = None
-
-
 class CorrectAnswer(Strict):
     """The corrected answer."""
 
@@ -170,31 +163,6 @@ class CorrectQuestion(Strict):
 
     question: PastQuestion
     answer: Corrected | None = None
-
-
-class _Rewind(Strict):
-    last_turn: Annotated[str, Field(max_length=200)] | None = None
-
-
-class Rewind(_Rewind):
-    """The number of the last turn to keep; 0 keeps none.
-
-    `last_turn` is the id of the last turn that the caller has seen, "" for none. If the conversation has a
-    newer one, nothing is removed (409).
-    """
-
-    number: _Number
-
-    @property
-    def order(self) -> int:
-        """The order of the last turn to keep."""
-        return self.number - 1
-
-
-class Consolidate(Strict):
-    """How many of the newest turns to leave out."""
-
-    keep_recent: Annotated[int, Field(ge=0, le=2**53, examples=[10]), WHOLE] = 0
 
 
 class Rename(Strict):
@@ -213,13 +181,6 @@ class Fork(Strict):
     def order(self) -> int | None:
         """The order of the last turn in the fork."""
         return order_of(self.number)
-
-
-class Marking(Strict):
-    """Marks to add and to remove."""
-
-    add: Annotated[list[Mark], Field(max_length=20)] = Field(default_factory=list)
-    remove: Annotated[list[Mark], Field(max_length=20)] = Field(default_factory=list)
 
 
 # ---------------------------------------------------------------- facts and preferences

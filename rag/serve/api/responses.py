@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from rag import types
-from rag.answer_cache.cache import CacheStats
 from rag.forges import web_address
 from rag.memory.facts import Fact as FactValue
 from rag.review.values import REVIEW_PARTS
@@ -38,11 +37,9 @@ if TYPE_CHECKING:
     CodeFacts: TypeAlias = Json
     Answer: TypeAlias = Json
     Turn: TypeAlias = Json
-    Message: TypeAlias = Json
     Conversation: TypeAlias = Json
     ConversationDetail: TypeAlias = Json
     Fact: TypeAlias = Json
-    Cache: TypeAlias = Json
     Review: TypeAlias = Json
     CallDiagram: TypeAlias = Json
     Subject: TypeAlias = Json
@@ -68,7 +65,6 @@ else:
     _models.of(types.TraceStep)
     Answer = _models.of(types.Answer)
     Turn = _models.of(types.DialogTurn, "Turn")
-    Message = _models.of(types.Message)
     _models.of(types.Source, name=str | None)
     Conversation = _models.of(types.Conversation, title=str)
     ConversationDetail = _models.create(
@@ -78,7 +74,6 @@ else:
         base=Conversation,
     )
     Fact = _models.of(FactValue, repository=str | None)
-    Cache = _models.of(CacheStats, "Cache", hit_rate=float)
     for _part in REVIEW_PARTS:
         _models.of(_part)
     Review = _models.of(ReviewValue, markdown=str)
@@ -244,50 +239,6 @@ class CheckedTurn(ResponseModel):
     citations: list[CheckedCitation]
 
 
-class TurnAbout(ResponseModel):
-    """A turn, and its citations of the requested lines.
-
-    `wrote` says whether the line is as a coding agent wrote it in this turn of a session that was imported;
-    null if no line was asked for.
-    """
-
-    turn: Turn
-    citations: list[CheckedCitation]
-    wrote: bool | None
-
-
-class ReplayBody(ResponseModel):
-    """A turn and the current answer to its question, which is not stored.
-
-    `lost` are the citations of the old answer that no citation of the new one overlaps, `gained` those of
-    the new answer that overlap none of the old one.
-    """
-
-    turn: Turn
-    answer: Answer
-    freshness: Freshness
-    differs: bool
-    lost: list[CheckedCitation]
-    gained: list[Citation]
-
-
-class RecalledBody(ResponseModel):
-    """A turn or a message; `kind` says which of the two is set."""
-
-    kind: Literal["turn", "message"]
-    score: float
-    turn: Turn | None = None
-    message: Message | None = None
-
-
-class ConsolidatedBody(ResponseModel):
-    """A conversation's summary, the number of turns added to it, and the facts that a model proposed."""
-
-    summary: str
-    turns: int
-    facts: list[str]
-
-
 class PromptBody(ResponseModel):
     """The prompt that the model received for a turn, or null if it was not stored."""
 
@@ -299,15 +250,3 @@ class Deleted(ResponseModel):
     """The number of removed turns."""
 
     turns: int
-
-
-class Cleared(ResponseModel):
-    """The number of removed cached answers."""
-
-    cleared: int
-
-
-class Imported(ResponseModel):
-    """The number of new conversations; existing ones are unchanged."""
-
-    conversations: int

@@ -1,4 +1,4 @@
-"""`/api/conversations`, `/api/turns` and `/api/recall`: a caller's conversations."""
+"""`/api/conversations` and `/api/turns`: a caller's conversations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 
 from rag.errors import NotFound
-from rag.memory.search import Kind
 from rag.schema import Json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
@@ -18,11 +17,10 @@ from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
 from rag.serve.api.rendering import Renderer, encodable
 from rag.serve.service import Service
 from rag.service import Dialog
-from rag.service.checks.facts import consolidate_conversation
-from rag.service.checks.recall import recall, recall_said
+from rag.service.checks.recall import recall
 from rag.service.loop.corrections import correct_turn
 from rag.service.upkeep import retention
-from rag.types import Conversation, DialogTurn
+from rag.types import Conversation
 
 ConversationId = Annotated[str, Path(description="A conversation's id or name.", max_length=200)]
 TurnId = Annotated[str, Path(description="A turn's id.", max_length=200)]
@@ -51,7 +49,6 @@ def install(app: FastAPI, service: Service) -> None:
     app.include_router(_changes(service))
     app.include_router(_turns(service))
     app.include_router(_turn_changes(service))
-    app.include_router(_recall(service))
 
 
 class CallerContext:
@@ -162,36 +159,6 @@ def _changes(service: Service) -> APIRouter:
         ctx.changed(forked.id)
         return await ctx.body(forked)
 
-    @router.post("/{conversation}/consolidate")
-    async def consolidate(
-        caller: CallerOf, conversation: ConversationId, wanted: requests.Consolidate | None = None
-    ) -> responses.ConsolidatedBody:
-        """Add turns to the conversation's summary; the turns themselves stay unchanged.
-
-        A model writes the summary and proposes facts; without a model, the summary is a digest.
-        """
-        recent = wanted.keep_recent if wanted else 0
-        ctx = CallerContext(service, caller)
-        one = await ctx.conversation(conversation)
-        async with service.limiter.long_slot():
-            done = await to_thread(consolidate_conversation, ctx.engine, one, keep_recent=recent)
-        return responses.ConsolidatedBody(
-            summary=encodable(done.summary),
-            turns=done.turns,
-            facts=[encodable(fact.text) for fact in done.facts],
-        )
-
-    @router.post("/{conversation}/rewind")
-    async def rewind(
-        caller: CallerOf, conversation: ConversationId, wanted: requests.Rewind
-    ) -> responses.Deleted:
-        """Remove the turns after one, and all data stored for them. A fork keeps the turns it inherited."""
-        ctx = CallerContext(service, caller)
-        one = await ctx.conversation(conversation)
-        gone = await to_thread(retention.rewind, ctx.store, one, to=wanted.order, last_turn=wanted.last_turn)
-        ctx.changed(one.id)
-        return responses.Deleted(turns=gone)
-
     @router.delete("/{conversation}")
     async def delete(
         caller: CallerOf, conversation: ConversationId, last_turn: LastTurn = None
@@ -268,45 +235,5 @@ def _turn_changes(service: Service) -> APIRouter:
             raise NotFound("the turn does not exist")
         ctx.changed(found.conversation_id)
         return responses.Deleted(turns=1)
-
-    @router.post("/{turn}/marks")
-    async def mark(
-        request: Request, caller: CallerOf, turn: TurnId, wanted: requests.Marking
-    ) -> responses.Turn:
-        """Add and remove marks of a turn."""
-        ctx = CallerContext(service, caller, str(request.base_url))
-        found = await ctx.call(ctx.store.turn, turn)
-        where = (await to_thread(ctx.engine.conversation_of, found)).id
-        for given in wanted.add:
-            await ctx.call(ctx.store.update_marks, where, given, ids=[turn])
-        for taken in wanted.remove:
-            await ctx.call(ctx.store.update_marks, where, None, old=taken, ids=[turn])
-        return ctx.render.turn(await ctx.call(ctx.store.turn, turn))
-
-    return router
-
-
-def _recall(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/api", tags=["turns"])
-
-    @router.get("/recall")
-    async def said(
-        request: Request,
-        caller: CallerOf,
-        q: Words,
-        conversation: Annotated[str | None, Query(max_length=200, description="Only this one.")] = None,
-        kind: Annotated[Kind | None, Query(description="Only turns, or only messages.")] = None,
-        limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 20,
-    ) -> list[responses.RecalledBody]:
-        """Search for turns, and messages that other programs stored, with words of the query, best first."""
-        ctx = CallerContext(service, caller, str(request.base_url))
-        async with service.limiter.slot():
-            found = await to_thread(recall_said, ctx.engine, q, conversation=conversation, kind=kind, k=limit)
-        return [
-            responses.RecalledBody(kind="turn", score=one.score, turn=ctx.render.turn(item))
-            if isinstance(item, DialogTurn)
-            else responses.RecalledBody(kind="message", score=one.score, message=ctx.render.message(item))
-            for one, item in found
-        ]
 
     return router

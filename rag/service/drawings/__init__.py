@@ -1,1 +1,1 @@
-"""Draws the calls and imports of a repository."""
+"""Draws the calls of a repository."""

@@ -24,11 +24,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -211,8 +210,6 @@ class LookUp:
         if outcome == "stale" and self._found is not None:
             self._cache.drop(self._found)
         self._cache.count(outcome)
-        if metrics := sys.modules.get("opentelemetry.metrics"):  # not imported: no metrics are collected
-            _counter(metrics).add(1, {"outcome": outcome})
         return given if outcome == "hit" else None
 
     def _kept_turn(self, entry: CachedAnswer) -> DialogTurn | None:
@@ -363,12 +360,4 @@ def _note(entry: CachedAnswer) -> str:
     ago = "just now" if minutes < 1 else f"{minutes} min ago" if minutes < 120 else f"{minutes // 60} h ago"
     return (
         f"answered {ago}, and its sources are unchanged; without the answer cache (`cache`) it is asked again"
-    )
-
-
-@cache
-def _counter(metrics: Any) -> Any:
-    """OpenTelemetry's counter of look-ups, by outcome."""
-    return metrics.get_meter("rag.cache").create_counter(
-        "rag.answer_cache.lookups", "{lookup}", "Look-ups of cached answers, by outcome."
     )

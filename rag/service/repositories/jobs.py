@@ -64,11 +64,6 @@ def open_shared_state(settings: Settings) -> SharedState | None:
     return backends.open_shared_state(settings)
 
 
-def local_jobs() -> Jobs:
-    """Return a queue for this process only."""
-    return backends.local_jobs()
-
-
 def index_request(
     source: Source,
     settings: Settings,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rag.corpus.acquire import clone_folder
 from rag.corpus.read import file_bytes
@@ -13,9 +12,6 @@ from rag.database.store import Store
 from rag.database.update import Comparison
 from rag.retrieval.search import Searcher
 from rag.types import MAX_NAMED, Checkout, Coverage, IndexReport, Source
-
-if TYPE_CHECKING:
-    from rag.display.plot import Plot
 
 _SHOWN_LANGUAGES = 4
 
@@ -32,19 +28,6 @@ class Repository:
     coverage: Coverage = field(default_factory=Coverage)
     behind: tuple[str, ...] = ()
     """The paths of the changed files that the index lacks; they are searched as text."""
-
-    def graph(self, of: str = "", *, limit: int = 18) -> Plot:
-        """Return a plot of which files (of a large repository: folders) import which.
-
-        With `of`, the name of a definition (`parse`, `Parser.parse`): who calls it, and what it calls.
-
-        Raises:
-            NotFound: nothing is called `of`.
-        """
-        from rag.service.drawings.import_graph import calls_plot, imports_plot
-
-        name = self.source.name
-        return calls_plot(self.store, name, of, limit) if of else imports_plot(self.store, name, limit)
 
     def _repr_html_(self) -> str:
         """Render what is indexed for a notebook."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from rag.cli.terminal import out, table
 from rag.errors import SettingsError
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question, read_records
@@ -206,6 +207,47 @@ def shares(answered: Sequence[Answered]) -> list[Shares]:
     if unanswerable and UNANSWERABLE not in kinds:
         groups.append((UNANSWERABLE, unanswerable))
     return [_shares(kind, group) for kind, group in groups]
+
+
+def print_shares(found: Sequence[Shares]) -> None:
+    """Print what answers without a model quote and name, by kind."""
+
+    def shown(share: float | None) -> str:
+        return "–" if share is None else f"{share:.3f}"
+
+    table(
+        "Answers without a model",
+        [
+            "kind",
+            "n",
+            "right first",
+            "quoted",
+            "named",
+            '"not found"',
+            "warned",
+            "wrongly refused or not warned",
+        ],
+        [
+            (
+                share.kind,
+                share.count,
+                *map(shown, (share.first, share.on_target, share.cited, share.refused, share.warned)),
+                f"{share.wrong:.1%}",
+            )
+            for share in found
+        ],
+    )
+    complete = [share for share in found if share.members is not None or share.sites is not None]
+    if complete:
+        out()
+        table(
+            "Lists and callers",
+            ["kind", "members named", "complete lists", "call sites named", "places that are call sites"],
+            [
+                (one.kind, *map(shown, (one.members, one.complete, one.sites, one.site_precision)))
+                for one in complete
+            ],
+        )
 
 
 def _shares(kind: str, group: Sequence[Answered]) -> Shares:

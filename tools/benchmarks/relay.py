@@ -219,28 +219,26 @@ def _show(outcomes: Sequence[Outcome]) -> None:
         (kind, *_figures([one for one in answerable if one.question.kind == kind]))
         for kind in sorted({one.question.kind for one in answerable})
     ]
-    rows += [("all", *_figures(answerable)), ("no answer: names no place", *_figures(others))]
-    columns = ("kind", "n", "first right", "any right", "shown", "members, sites", "tokens sent", "requests")
-    show("Answers of a strong model (recorded)", columns, rows)
+    rows += [("all", *_figures(answerable)), ("no answer", *_figures(others))]
+    columns = ("kind", "n", "first", "three", "any", "shown", "members, sites", "tokens sent", "requests")
+    show("Right among the places that a strong model cites (recorded)", columns, rows)
 
 
 def _figures(group: Sequence[Outcome]) -> tuple[object, ...]:
-    """Return a row: the first cited place, any of them, any source, members and call sites, cost."""
+    """Return a row: right among the first cited places, all of them, all sources; members and sites; cost."""
     if not group:
-        return (0, *["-"] * 6)
+        return (0, *["-"] * 7)
     lists = [one.share_of(lines) for one in group if (lines := one.question.members or one.question.sites)]
-    if group[0].question.spans:
-        first = mean(
-            _meets(place, one.question.spans) for one in group for place in (one.places or [_NOWHERE])[:1]
-        )
-        found = mean(any(_meets(place, one.question.spans) for place in one.places) for one in group)
-        shown = mean(any(_meets(place, one.question.spans) for place in one.shown) for one in group)
-        right = [f"{share:.2f}" for share in (first, found, shown)]
-    else:
-        right = [f"{mean(not one.cited for one in group):.2f}", "-", "-"]
+    right = [_right(group, [one.places[:most] for one in group]) for most in (1, 3, None)]
+    right.append(_right(group, [one.shown for one in group]))
     members = f"{mean(lists):.2f}" if lists else "-"
     tokens = f"{median(one.tokens for one in group):,.0f}"
     return (len(group), *right, members, tokens, f"{mean(one.requests for one in group):.1f}")
 
 
-_NOWHERE = LineSpan("", 0, 0)
+def _right(group: Sequence[Outcome], places: Sequence[Sequence[LineSpan]]) -> str:
+    """Return the share of the questions of which one of the places answers."""
+    if not group[0].question.spans:
+        return "-"
+    pairs = zip(group, places, strict=True)
+    return f"{mean(any(_meets(place, one.question.spans) for place in found) for one, found in pairs):.2f}"

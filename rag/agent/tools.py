@@ -150,7 +150,11 @@ class Tools:
     def _find(self, wanted: TextQuery) -> Found:
         results, unread = self.find(wanted)
         if not wanted.is_regex and "|" in wanted.texts[0] and not any(one.hits for one in results):
-            return self._find(TextQuery.of(wanted.texts[0], is_regex=True, path=wanted.path))
+            text = wanted.texts[0]
+            try:
+                return self._find(TextQuery.of(text, is_regex=True, path=wanted.path))
+            except SearchInvalid:  # then the texts between the bars are meant
+                return self._find(replace(wanted, texts=[part for part in text.split("|") if part]))
         pairs = sorted(zip(wanted.texts, results, strict=True), key=lambda pair: pair[1].matches.lines)
         counts = [_count_of(text if len(pairs) > 1 else "", found.matches) for text, found in pairs]
         case = ", ignoring case" if wanted.ignores_case else ""

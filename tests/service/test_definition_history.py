@@ -190,6 +190,8 @@ QUESTIONS = {
     "Which commit changed load?": "changed",
     "When was load last modified?": "changed",
     "Show me the history of load": "changed",
+    "What is the history of the file a.py?": "changed",
+    "Does the job trim the stored history of tickets every hour?": None,
     "Why was load rewritten?": "changed",
     "Since when does load exist?": "introduced",
     "Who wrote load?": "introduced",

@@ -287,3 +287,21 @@ def test_each_page_has_other_lines(engine, sample):
     assert all(lines[:2])
     assert not lines[0] & lines[1] and not lines[1] & lines[2]
     assert "turn the page" in pages[0].text
+
+
+def test_what_is_probably_not_here_is_said_before_the_places(engine: Engine, sample: Repository) -> None:
+    question = "Which module sends parcels over Kafka?"
+    lacking = explore(sample, question, counter=engine.counter)
+    assert lacking.text.startswith("Probably not in ") and "`Kafka` occurs nowhere." in lacking.text
+    again = {place.path: {n for n, _ in place.lines} for place in lacking.places}
+    more = explore(sample, question, counter=engine.counter, seen=again)
+    assert "Probably not" not in more.text
+    here = explore(sample, "Where is a token checked?", counter=engine.counter)
+    assert "Probably not" not in here.text
+
+
+def test_texts_in_the_codes_words_that_are_here_end_the_doubt(engine: Engine, sample: Repository) -> None:
+    question = "Which Bouncer throws out Strangers?"
+    assert "Probably not" in explore(sample, question, counter=engine.counter).text
+    said = explore(sample, question, counter=engine.counter, in_code_words=["authenticate token user"])
+    assert "Probably not" not in said.text

@@ -27,8 +27,8 @@ _PATTERNS: Mapping[Asks, str] = {
             rf"\b(?:who|when|why)\b{_GAP}(?:last|recently|lately|latest)\b{_GAP}{_CHANGED}\b",
             rf"\b(?:who|which commits?|what commits?)\s+(?:has\s+|have\s+)?{_CHANGED}\b",
             rf"\b(?:when|why) {_PAST}\b{_GAP}{_CHANGED}\b",
-            r"\b(?:git|commit|change) (?:history|log)\b|\bhistory of\b|\blast (?:change|commit|edit)\b",
-            r"\bwhat (?:has )?changed in\b|\bgit blame\b",
+            r"\b(?:git|commit|change) (?:history|log)\b|\bhistory of (?:the )?(?:\w+ )?\S+\s*\Z",
+            r"\blast (?:change|commit|edit)\b|\bwhat (?:has )?changed in\b|\bgit blame\b",
         )
     ),
     "introduced": "|".join(

@@ -15,11 +15,12 @@ from itertools import chain, groupby, product, zip_longest
 from typing import TypeVar
 
 from rag.analysis import words
+from rag.answer.not_found import warning
 from rag.code.languages import kind_of_path
 from rag.display.mermaid import as_text
 from rag.ports import TokenCounter
 from rag.quoting import visible
-from rag.retrieval.phrasings import with_phrasings
+from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.search import RetrievalResult, exchange, pasted_change, search
 from rag.retrieval.working_set import Exchange
 from rag.service.repositories.repository import Repository
@@ -36,7 +37,7 @@ from rag.service.tools.explored_definitions import (
 from rag.service.tools.explored_places import DEPTH, FoundPlaces, places_of
 from rag.service.tools.overview import overview_markdown, overview_of
 from rag.service.tools.search import check_code_words, check_question
-from rag.service.tools.unread import pending_notes, with_unread
+from rag.service.tools.unread import is_part, missing_note, pending_notes, with_unread
 from rag.settings import EXPLORE_TOKENS, MAX_EXPLORE_TOKENS, MIN_EXPLORE_TOKENS
 from rag.types import LOCAL, CodeDefinition, Reach, Source
 
@@ -134,7 +135,10 @@ def explore(
     weak = room > DEPTH
     found = [places_of(repository, *one, with_weak=weak) for one in results]
     first = [places_of(repository, *one, with_weak=False, in_code_words=True) for one in said]
-    remarks = list(dict.fromkeys(chain.from_iterable(one.remarks for one in (*found, *first))))
+    doubt = _doubt(repository, results, said, reach) if len(parts) == 1 and not changed and not seen else ""
+    remarks = list(
+        dict.fromkeys(filter(None, [doubt, *(r for one in (*found, *first) for r in one.remarks)]))
+    )
     names = [name for _, result in results for name in result.sought.question.names]
     remarks += pending_notes([repository], names, reach=reach)
     known = {path: set(lines) for path, lines in (seen or {}).items()}
@@ -187,6 +191,20 @@ def _overview(repository: Repository, counter: TokenCounter, budget: int) -> Exp
     while len(lines) > 1 and counter.count("\n".join(lines)) > budget:
         del lines[-max(len(lines) // 8, 1) :]
     return Exploration("\n".join(lines), ())
+
+
+def _doubt(
+    repository: Repository,
+    results: Sequence[tuple[str, RetrievalResult]],
+    said: Sequence[tuple[str, RetrievalResult]],
+    reach: Reach,
+) -> str:
+    """Return that what one question asks for is probably not here, and which words are missing; else ""."""
+    (_, found), *_ = results
+    phrased = tuple(one for _, result in said for one in (result, *result.phrased))
+    confidence = best_confidence([repository.searcher], replace(found, phrased=phrased))
+    unread = missing_note([repository], confidence, reach=reach)
+    return warning(replace(confidence, found=True), found.hits, unread, is_part=is_part(repository))
 
 
 def _in_code_words(

@@ -116,6 +116,20 @@ def test_a_proposed_fact_is_confirmed_or_rejected(served):
         assert served.request("DELETE", f"/api/facts/{one['id']}").status == 200
 
 
+def test_a_conversation_is_searched_for_facts(served):
+    asked = served.post(
+        "/api/ask", {"question": "Remember that slugs are short words.", "repositories": ["sample"]}
+    ).json
+    (fact,) = served.get("/api/facts?state=proposed").json
+    where = f"/api/conversations/{asked['conversation']}/facts"
+    assert served.post(where).json == []
+    served.request("DELETE", f"/api/facts/{fact['id']}")
+    (again,) = served.post(where).json
+    assert (again["id"], again["state"]) == (fact["id"], "proposed")
+    served.request("DELETE", f"/api/facts/{fact['id']}")
+    assert served.post("/api/conversations/nowhere/facts").status == 404
+
+
 def test_a_key_reads_the_facts_of_its_team_and_adds_to_them(serve, tmp_path):
     memory = memory_in(tmp_path)
     team = sharing(team="backend")

@@ -114,8 +114,10 @@ def test_a_key_never_sees_anothers_turns(keyed):
         ("POST", f"/api/conversations/{conversation}/fork", {}),
     ):
         assert keyed.request(method, path, body, headers=bob).status == 404
-    assert turn in keyed.get("/api/turns?q=short+code", headers=ann).body.decode()
-    assert keyed.get("/api/turns?q=short+code", headers=bob).json == []
+    about = f"/api/repositories/sample/turns?path={response['sources'][0]['path']}"
+    for path in ("/api/turns?q=short+code", about):
+        assert turn in keyed.get(path, headers=ann).body.decode()
+        assert keyed.get(path, headers=bob).json == []
     kept = keyed.get(f"/api/conversations/{conversation}", headers=ann).json["all_turns"]
     assert [(one["answer"], one["version"]) for one in kept] == [(response["answer"], 1)]
     other = keyed.post("/api/ask", {**QUESTION, "conversation": "mine"}, headers=bob).json
@@ -637,11 +639,13 @@ def test_when_all_slots_are_taken_the_next_request_gets_retry_after(serve, provi
         ("GET", "/api/repositories/sample/wiki", None),
         ("GET", "/api/repositories/sample/wiki/page?page=overview", None),
         ("GET", "/api/repositories/sample/source?path=snip/auth.py", None),
+        ("GET", "/api/repositories/sample/turns?path=snip/auth.py", None),
         ("GET", "/api/conversations", None),
         ("GET", "/api/conversations/kept", None),
         ("GET", "/api/conversations/kept/export", None),
         ("GET", "/api/conversations/kept/freshness", None),
         ("GET", "/api/turns?q=code", None),
+        ("POST", "/v1/embeddings", {"model": "rag", "input": "x"}),
     ],
 )
 def test_long_work_in_a_thread_takes_a_slot(without_slots, method, path, body):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from conftest import git
+from live_server import sample_copy
 
 from rag.backends.memory.turns import MemoryTurnStore
 from rag.service.checks.recall import recall
@@ -203,6 +205,27 @@ def test_a_conversation_that_goes_on_is_not_deleted(in_memory):
     assert in_memory.request("DELETE", f"{where}?last_turn={second['turn']}").json == {"turns": 2}
     inherited = in_memory.get(f"/api/conversations/{fork}").json["all_turns"]
     assert [turn["id"] for turn in inherited] == [first["turn"], second["turn"]]
+
+
+def test_turns_are_found_by_the_lines_they_talk_about_wherever_those_went(serve, tmp_path):
+    sample = sample_copy(tmp_path)
+    running = serve(repositories=(("sample", sample),), engine={"memory": "memory:"}, refresh_s=0.05).ready()
+    response = ask(running).json
+    cited = response["sources"][0]
+    where = f"/api/repositories/sample/turns?path={cited['path']}"
+    (found,) = running.get(where).json
+    assert found["turn"]["id"] == response["turn"]
+    assert found["citations"][0]["freshness"]["state"] == "fresh"
+    file = Path(sample.location) / cited["path"]
+    file.write_text("# moved down\n\n" + file.read_text())
+    lines = [(cited["start_line"] + 2, "moved"), (10_000, None)]
+    for line, state in lines:
+        about = running.get(f"{where}&line={line}").json
+        assert [cited["freshness"]["state"] for one in about for cited in one["citations"]][:1] == (
+            [state] if state else []
+        )
+    assert running.get("/api/repositories/sample/turns?path=no/such.py").json == []
+    assert running.get("/api/repositories/other/turns?path=a.py").status == 404
 
 
 def test_freshness_is_told_at_a_ref(serve, sample_repo):

@@ -247,6 +247,16 @@ def test_a_task_of_the_page_is_no_turn(client, served):
     assert len(served.service.engine.turns.conversations()) == before
 
 
+def test_embeddings_are_the_embedders(client, served):
+    reply = client.embeddings.create(model="rag", input=["a short link", "token"])
+    wanted = served.service.engine.embedder.embed(["a short link", "token"], role="passage")
+    assert [row.embedding for row in reply.data] == [pytest.approx(row.tolist()) for row in wanted]
+    floats = client.embeddings.create(model="rag", input="token", encoding_format="float")
+    assert floats.data[0].embedding == pytest.approx(wanted[1].tolist())
+    with pytest.raises(openai.BadRequestError):
+        client.embeddings.create(model="rag", input="token", dimensions=7)
+
+
 @pytest.mark.parametrize(
     ("messages", "status"),
     [

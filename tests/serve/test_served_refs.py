@@ -87,6 +87,7 @@ _INTERFACES = {
     "calls": _http("GET", f"/api/repositories/links@{{ref}}/calls?symbol={SECRET}"),
     "wiki": _http("GET", "/api/repositories/links@{ref}/wiki"),
     "wiki page": _http("GET", "/api/repositories/links@{ref}/wiki/page?page=glossary"),
+    "turns": _http("GET", "/api/repositories/links@{ref}/turns?path=sessions.py"),
     "review": _http("GET", "/api/repositories/links/review?range=main..{ref}"),
     "review at a ref": _http("GET", "/api/repositories/links@{ref}/review?range=main"),
     "review by MCP": _mcp("review", lambda ref: {"repoName": "links", "range": f"main..{ref}"}),

@@ -17,6 +17,7 @@ from rag.serve.access.keys import Caller
 from rag.serve.api import requests, responses
 from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
 from rag.serve.api.rendering import Renderer, json_response
+from rag.serve.api.turns import ConversationId
 from rag.serve.errors import BadRequest
 from rag.serve.service import Service
 from rag.service import Engine
@@ -29,6 +30,7 @@ from rag.service.checks.facts import (
     forget_fact,
     reject_fact,
 )
+from rag.service.checks.propose_facts import propose_facts
 from rag.service.checks.recall import USER
 from rag.settings import FactScope
 from rag.types import Source
@@ -41,6 +43,7 @@ def install(app: FastAPI, service: Service) -> None:
     """Add the routes."""
     app.include_router(_facts(service))
     app.include_router(_decisions(service))
+    app.include_router(_proposals(service))
     app.include_router(_preferences(service))
 
 
@@ -143,6 +146,31 @@ def _decisions(service: Service) -> APIRouter:
         return _fact_body(
             service, request, caller, await to_thread(forget_fact, service.engine_for(caller), fact)
         )
+
+    return router
+
+
+def _proposals(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api/conversations", tags=["facts"])
+
+    @router.post("/{conversation}/facts")
+    async def propose(
+        request: Request, caller: CallerOf, conversation: ConversationId
+    ) -> list[responses.Fact]:
+        """Look for facts in a conversation, by rules and by the model if there is one; return the new ones.
+
+        They are proposed: prompts show them once they are confirmed.
+        """
+        engine = service.engine_for(caller)
+        one = await to_thread(engine.find_conversation, conversation)
+
+        def found() -> list[Fact]:
+            turns = engine.turns.turns(one.id, namespace=caller.namespace)
+            return [facts_of(engine).with_candidates(fact) for fact in propose_facts(engine, one, turns)]
+
+        async with service.limiter.long_slot():
+            facts = await to_thread(found)
+        return [_fact_body(service, request, caller, fact) for fact in facts]
 
     return router
 

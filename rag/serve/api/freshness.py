@@ -5,16 +5,18 @@ from __future__ import annotations
 from asyncio import to_thread
 from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from rag.schema import add_diffs
 from rag.serve.access.auth import CallerOf
 from rag.serve.api import responses
+from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
 from rag.serve.api.rendering import Renderer
-from rag.serve.api.turns import ConversationId
+from rag.serve.api.routes import Named
+from rag.serve.api.turns import CallerContext, ConversationId
 from rag.serve.errors import IndexingFailed
 from rag.serve.service import Service
-from rag.service.checks.freshness import Differences, checked, differences
+from rag.service.checks.freshness import Differences, checked, differences, turns_about
 from rag.types import DialogTurn
 
 Ref = Annotated[
@@ -24,7 +26,12 @@ Ref = Annotated[
 
 
 def install(app: FastAPI, service: Service) -> None:
-    """Add the route."""
+    """Add the routes."""
+    for router in (_freshness(service), _about(service)):
+        app.include_router(router)
+
+
+def _freshness(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 
     @router.get("/{conversation}/freshness", response_model_exclude_unset=True)
@@ -65,4 +72,36 @@ def install(app: FastAPI, service: Service) -> None:
         found = [(renderer.checked_turn(turn), diffs.get(turn.id, {})) for turn in turns]
         return [responses.CheckedTurn(**(add_diffs(*each) if diff else each[0])) for each in found]
 
-    app.include_router(router)
+    return router
+
+
+def _about(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["turns"])
+
+    @router.get("/repositories/{name:path}/turns")
+    async def about(
+        request: Request,
+        response: Response,
+        caller: CallerOf,
+        name: Named,
+        path: Annotated[str, Query(min_length=1, max_length=1000, examples=["snip/auth.py"])],
+        line: Annotated[int | None, Query(ge=1, le=2**31)] = None,
+        limit: Limit = MAX_LIMIT,
+        offset: Offset = 0,
+    ) -> list[responses.TurnAbout]:
+        """List the turns whose answers cite a file, or a line of it, even if the line has moved since.
+
+        Oldest first; `NAME@REF` selects a state of the repository.
+        """
+        ctx = CallerContext(service, caller, str(request.base_url))
+        entry = service.registry.entry(name, caller=caller)
+        await service.registry.opened(entry)
+        lines = None if line is None else (line, line)
+        async with service.limiter.slot():
+            found = await to_thread(turns_about, ctx.engine, entry.source, path, lines=lines)
+        return [
+            responses.TurnAbout(turn=ctx.render.turn(turn), citations=ctx.render.checked(pairs), wrote=wrote)
+            for turn, pairs, wrote in page(request, response, found, limit=limit, offset=offset)
+        ]
+
+    return router

@@ -239,6 +239,18 @@ class CheckedTurn(ResponseModel):
     citations: list[CheckedCitation]
 
 
+class TurnAbout(ResponseModel):
+    """A turn, and its citations of the requested lines.
+
+    `wrote` says whether the line is as a coding agent wrote it in this turn of a session that was imported;
+    null if no line was asked for.
+    """
+
+    turn: Turn
+    citations: list[CheckedCitation]
+    wrote: bool | None
+
+
 class PromptBody(ResponseModel):
     """The prompt that the model received for a turn, or null if it was not stored."""
 

@@ -1,4 +1,4 @@
-"""Models and chat completions under `/v1`, so that any OpenAI client can ask about repositories.
+"""Models, chat completions and embeddings under `/v1`, so that any OpenAI client can ask about repositories.
 
 The model names the repositories: `rag:NAME`, `rag:NAME@REF`, or several, `rag:NAME,OTHER`.
 `rag.serve.openai.parameters` says what becomes of each parameter, `rag.serve.openai.thread_matching` finds
@@ -7,6 +7,7 @@ the conversation.
 
 from __future__ import annotations
 
+import base64
 import time
 import uuid
 from asyncio import to_thread
@@ -15,6 +16,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
@@ -27,7 +29,7 @@ from rag.serve.access.keys import Caller
 from rag.serve.api import pagination
 from rag.serve.api.rendering import json_response, sent
 from rag.serve.api.requests import Steps
-from rag.serve.errors import BadRequest, ModelFailed, UnknownRepository, shape_of
+from rag.serve.errors import BadRequest, ModelFailed, TooLarge, UnknownRepository, shape_of
 from rag.serve.links import citation_url
 from rag.serve.openai.messages import ChatQuestion, done_without_model, read_messages
 from rag.serve.openai.parameters import CHAT, Handling, Parameters, read_parameters
@@ -37,9 +39,10 @@ from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Dialog
 from rag.service.repositories.groups import is_group
-from rag.types import Answer, Citation, CodeFact, TraceStep, Usage
+from rag.types import MAX_QUESTION_CHARS, Answer, Citation, CodeFact, TraceStep, Usage
 
 _MODEL = "rag:"
+_MAX_INPUTS = 2_048
 _MAX_MESSAGES = 10_000
 _DONE = b"data: [DONE]\n\n"
 
@@ -82,6 +85,17 @@ class ChatRequest(BaseModel):
     about: Annotated[str | None, Field(max_length=500, description='What "it" means: a name.')] = None
     steps: Steps = None
     stream_options: StreamOptions | None = None
+
+
+class EmbeddingRequest(BaseModel):
+    """A request for embeddings of texts."""
+
+    model_config = ConfigDict(
+        extra="allow", json_schema_extra={"examples": [{"model": "rag", "input": ["How is a link made?"]}]}
+    )
+    model: str
+    input: str | Annotated[list[str], Field(min_length=1, max_length=_MAX_INPUTS)]
+    encoding_format: Literal["float", "base64"] | None = "float"
 
 
 class Model(BaseModel):
@@ -402,6 +416,34 @@ def add_completions(router: APIRouter, chat: ChatCompletions) -> None:
         )
 
 
+def add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
+    """Add the routes of embeddings."""
+    service = chat.service
+
+    @router.post("/embeddings", response_model=None)
+    async def embeddings(asked: EmbeddingRequest) -> Response:
+        """Embed texts as passages, with the embedder that is used for the repositories."""
+        embedder = service.engine.embedder
+        texts = [asked.input] if isinstance(asked.input, str) else asked.input
+        if any(len(text) > MAX_QUESTION_CHARS for text in texts):
+            raise TooLarge(
+                f"a text is longer than the limit of {MAX_QUESTION_CHARS:,} characters", param="input"
+            )
+        if (asked.model_extra or {}).get("dimensions") not in (None, embedder.dim):
+            raise BadRequest(f"`dimensions` must be {embedder.dim}, or be left out", param="dimensions")
+        async with service.limiter.slot():
+            vectors = await to_thread(embedder.embed, texts, role="passage")
+        tokens = await to_thread(lambda: sum(map(service.engine.counter.count, texts)))
+        as_text = asked.encoding_format == "base64"
+        data = [
+            {"object": "embedding", "index": n, "embedding": _base64(row) if as_text else row.tolist()}
+            for n, row in enumerate(vectors)
+        ]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        name = embedder.fingerprint
+        return json_response({"object": "list", "model": name, "data": data, "usage": usage})
+
+
 def _model(entry: ServedRepository) -> Model:
     return Model(id=f"{_MODEL}{entry.name}", created=int(entry.indexed or 0))
 
@@ -491,3 +533,7 @@ def _streamed(
 
 def _error_event(service: Service, error: RagError) -> bytes:
     return event(shape_of(error, service.public_message(error)))
+
+
+def _base64(row: Any) -> str:
+    return base64.b64encode(np.asarray(row, "<f4").tobytes()).decode("ascii")

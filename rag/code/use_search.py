@@ -38,7 +38,7 @@ _STRUCTURAL = JAVASCRIPT
 """The languages in which an object has a type by its members alone."""
 _JVM = frozenset({"java", "kotlin"})
 _PACKAGE = re.compile(r"^package\s+([\w.]+)", re.MULTILINE)
-_MODULE = re.compile(r"^\s*(?:export|import)\b|\bexports\b|\brequire\s*\(|\bdefine\s*\(", re.MULTILINE)
+_MODULE = re.compile(r"^[ \t]*(?:export|import)\b|\bexports\b|\brequire\s*\(|\bdefine\s*\(", re.MULTILINE)
 _CONSTRUCTORS = ("__init__", "constructor", "initialize")
 _SHELL_DEFINING = re.compile(r"\s*(?:function\s+[\w:.-]+|[\w:.-]+\s*\(\s*\)\s*(?:[{(#]|$))")
 _MODIFIERS = r"^\s*(?:(?:pub|public|private|protected|static|export|local|async|final|override)\s+)*"

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, product
 from pathlib import Path
-from typing import AnyStr
+from typing import AnyStr, TypeVar
 
 from rag.corpus import skip
 from rag.corpus.cut import MAX_LINE_CHARS
@@ -47,6 +47,8 @@ _NARROW = ("cp1252", "koi8-r", "gb18030")
 _WIDE = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 _WITHHELD = frozenset({skip.SECRET, skip.RAGIGNORED, skip.FILTERED})
 _MAX_EXAMINED_BYTES = 4 << 20
+_Form = TypeVar("_Form", str, bytes)
+_WORD = re.compile(r"[\w$\x80-\xff]")
 _PUBLISHED = frozenset({skip.VENDORED, skip.LONG_LINE})
 """Reasons of files whose content is not examined for secrets: that of others, and of indexed ones, was."""
 _LINKS = frozenset({skip.SYMLINK, skip.SYMLINK_BROKEN, skip.SYMLINK_LOOP})
@@ -141,17 +143,20 @@ def bytes_of_files(root: Path, paths: Iterable[str]) -> int:
 
 def find_in_long_lines(name: str, texts: Iterable[tuple[str, bytes]]) -> list[UnreadPlace]:
     """Look up a name in the lines of indexed texts, given by path, that are not indexed to their ends."""
-    words, sought = _Words([name]), name.encode("utf-8", "surrogatepass")
-    held = ((path, _long_lines_of(content)) for path, content in texts if sought in content)
-    return [
-        UnreadPlace(path, line, skip.LONG_LINE) for path, content in held for line in words.lines(content)
+    sought = name.encode("utf-8", "surrogatepass")
+    held = [
+        (path, long) for path, content in texts if sought in content and (long := _long_lines_of(content))
     ]
+    if not held:
+        return []
+    words = _Words([name])
+    return [UnreadPlace(path, line, skip.LONG_LINE) for path, long in held for line in words.lines(long)]
 
 
 def _long_lines_of(content: bytes) -> bytes:
     """Return a text in which the lines that are indexed to their ends are empty; b"" without others."""
     lines = content.split(b"\n")
-    if all(len(line) <= MAX_LINE_CHARS for line in lines):
+    if max(map(len, lines)) <= MAX_LINE_CHARS:
         return b""
     return b"\n".join(line if len(line) > MAX_LINE_CHARS else b"" for line in lines)
 
@@ -195,11 +200,9 @@ class _Words:
         self._wide = [
             (form.encode(encoding, "surrogatepass"), encoding) for form in sorted(forms) for encoding in _WIDE
         ]
-        before, after = (r"(?:(?<![\w$])|(?=\W))", r"(?:(?![\w$])|(?<=\W))") if whole else ("", "")
-        text = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
-        self._text = re.compile(f"{before}(?:{text}){after}")
-        plain = b"|".join(map(re.escape, sorted(self._plain, key=len, reverse=True)))
-        self._bytes = re.compile(b"%b(?:%b)%b" % (before.encode(), plain, after.encode()))
+        self._text = re.compile("|".join(_word(form, whole) for form in _longest_first(forms)))
+        plain = (_word(form.decode("latin-1"), whole) for form in _longest_first(self._plain))
+        self._bytes = re.compile("|".join(plain).encode("latin-1"))
 
     def lines(self, content: bytes) -> list[int]:
         """Return the first lines that have one of the names, from 1."""
@@ -217,6 +220,20 @@ class _Words:
                 if found := _lines(self._text.finditer(text), text, "\n" if "\n" in text else "\r"):
                     return found
         return []
+
+
+def _longest_first(forms: Iterable[_Form]) -> list[_Form]:
+    return sorted(forms, key=len, reverse=True)
+
+
+def _word(form: str, whole: bool) -> str:
+    """Return an expression of a name, if it must be `whole` without letters of a word next to its own.
+
+    It begins with the name itself, which is found much faster than what precedes it.
+    """
+    name = re.escape(form)
+    before = rf"(?<![\w$]{name})" if whole and _WORD.match(form[0]) else ""
+    return name + before + (r"(?![\w$])" if whole and _WORD.match(form[-1]) else "")
 
 
 class _Expression:

@@ -521,8 +521,6 @@ def test_the_commands_say_what_is_missing(origin, monkeypatch, shared):
         done = rag(*arguments)
         assert done.code == 2 and "set RAG_STORES" in done.err
     monkeypatch.setenv("RAG_STORES", str(shared))
-    done = rag("index", origin, "--watch", "--publish")
-    assert done.code == 2 and "cannot be combined" in done.err
     done = rag("index", origin, "--publish")
     assert done.code == 2 and "--publish-as NAME" in done.err
     assert rag("index", origin, "--publish-as", "sample").code == 0

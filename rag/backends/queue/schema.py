@@ -42,7 +42,7 @@ _FROM_PROCRASTINATE: LiteralString = """
     DO $$ BEGIN
     IF to_regclass('procrastinate_jobs') IS NOT NULL THEN
         INSERT INTO job (key, lock, args, namespace, asked, created)
-        SELECT o.key, j.lock, j.args, o.namespace, o.asked, o.created
+        SELECT o.key, regexp_replace(j.lock, '^rag:', ''), j.args, o.namespace, o.asked, o.created
         FROM procrastinate_jobs j JOIN rag_job o USING (id)
         WHERE j.status::text IN ('todo', 'doing') AND NOT j.abort_requested AND o.kind = 'index'
         ORDER BY id ON CONFLICT DO NOTHING;

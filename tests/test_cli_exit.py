@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command import command, rag_process
+from command import rag_process
 
 SAMPLE = Path(__file__).parent.parent / "data" / "sample_repo"
 IN_PROCESS = (
@@ -79,7 +79,10 @@ def test_a_command_that_answers_ends_with_all_that_it_has_started(
     os.mkfifo(held)
     model.write_text(ENDLESS.format(held=held))
     model.chmod(0o755)
-    words = command("ask", SAMPLE, "How are sessions signed?", "--model", f"cmd:{model}")
+    arguments = ["ask", str(SAMPLE), "How are sessions signed?", "--model", f"cmd:{model}"]
+    # What starts the tests may ignore these signals, and a child would inherit that.
+    before = "import signal; signal.signal(15, signal.SIG_DFL); signal.signal(1, signal.SIG_DFL)"
+    words = [sys.executable, "-c", IN_PROCESS.format(arguments=arguments, before=before)]
     asking = subprocess.Popen(words, env=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with held.open() as open_while_it_runs:
         assert open_while_it_runs.readline() == "begun\n"

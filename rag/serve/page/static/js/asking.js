@@ -84,16 +84,15 @@ async function* asked(turn, body, signal) {
 
 /** The repository is indexed, or the question has failed. */
 function answering(turn) {
-  if (turn.indexing) session.remove(WAITING);
+  if (turn.indexing) forget();
   turn.indexing = null;
 }
 
-/** Return the question that waited for an index when the page was left, null for none; it is forgotten then. */
-export function unasked() {
-  const found = JSON.parse(session.saved(WAITING) ?? "null");
-  session.remove(WAITING);
-  return found;
-}
+/** Return the question that waited for an index when the page was left, null for none. */
+export const unasked = () => JSON.parse(session.saved(WAITING) ?? "null");
+
+/** Forget the question that waited. */
+export const forget = () => session.remove(WAITING);
 
 /** Follow an answer that the server writes already: after a reload, or for a question of another client. */
 export const follow = (turn) => write(turn, (signal) => api.follow(turn.id, 0, signal));

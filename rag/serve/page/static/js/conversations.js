@@ -41,12 +41,12 @@ export function showSide(wanted) {
 
 export const focusSearch = () => { showSide(NARROW.matches); field.focus(); };
 
-/** Reload the list. */
+/** Reload the list. The URL names the open conversation at once, so that a reload opens it. */
 export async function load() {
+  if (state.conversation && fragment() !== state.conversation.id) history.replaceState(null, "", `#c=${state.conversation.id}`);
   state.conversations = await api.conversations();
   const known = state.conversations.find((one) => one.id === state.conversation?.id);
   if (known) state.conversation = known;
-  if (state.conversation && fragment() !== state.conversation.id) history.replaceState(null, "", `#c=${state.conversation.id}`);
   draw();
 }
 

@@ -1,6 +1,6 @@
 // The entry point of the page.
 
-import { ask, unasked } from "./asking.js";
+import { ask, forget, unasked } from "./asking.js";
 import { askAbout } from "./ask-about.js";
 import { drawCallsTab } from "./calls.js";
 import { startComposer, focusQuestion } from "./composer.js";
@@ -99,14 +99,19 @@ function beginOfUrl() {
   if (about || text) askAbout({ about: about.slice(0, MAX_ABOUT), text });
 }
 
-/** Ask the question that waited for the first index when the page was left. */
+/** Ask the question that waited for the first index when the page was left: not one that waits since. */
 function askAgain() {
-  const waiting = unasked();
-  if (!waiting || waiting.conversation !== state.conversation?.id) return;
+  const waiting = left;
+  left = null;
+  if (!waiting) return;
+  forget();
+  if (waiting.conversation !== state.conversation?.id) return;
   selectRepository(waiting.repository);
   state.about = waiting.about ?? "";
   ask(waiting.question);
 }
+
+let left = unasked();
 
 async function fill() {
   try {

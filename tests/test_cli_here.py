@@ -109,6 +109,7 @@ def test_a_question_needs_no_command(sample_repo):
     done = rag_process("Where is a token checked?", cwd=sample_repo)
     assert "in function `authenticate` (`snip/auth.py:27`) [1]" in done.out.splitlines()[0]
     assert rag_process(sample_repo, "Who calls it?", "--about", "authenticate").code == 0
+    assert rag_process(sample_repo.name, "Where is a token checked?", cwd=sample_repo.parent).out == done.out
     wrong = rag_process("aks", "Where is a token checked?", cwd=sample_repo)
     assert wrong.code == 2 and "Did you mean 'ask'?" in wrong.err
 

@@ -150,25 +150,31 @@ def __getattr__(name: str) -> Any:
 
 def is_question(words: Sequence[str]) -> bool:
     """Return whether a command line is a question without a command: a text with a space, alone or after a
-    source and its options. A single word is a command, perhaps a misspelt one, and so is one before a text.
+    source and its options. Another word is a command, perhaps a misspelt one.
     """
     has_options = words[1:2] and words[1].startswith("-")
     texts = [*words[:1], *(words[-1:] if has_options else words[1:2])]
     has_space = [" " in word.strip() and not word.startswith("-") for word in texts]
     if not any(has_space) or words[0] in _COMMANDS:
         return False
-    from rag.cli.ask import is_place
-
-    return has_space[0] or is_place(words[0])
+    return has_space[0] or _is_source(words[0])
 
 
 def is_source_alone(words: Sequence[str]) -> bool:
     """Return whether a command line is only a source (`rag .`), perhaps with options and their values."""
     if not words or words[0].startswith("-") or any(not word.startswith("-") for word in words[1:2]):
         return False
-    from rag.cli.ask import is_place
+    return _is_source(words[0])
 
-    return is_place(words[0])
+
+def _is_source(word: str) -> bool:
+    """Return whether a word is a source: a place, or the name of a folder here that is no command's."""
+    if word in _COMMANDS:
+        return False
+    from rag.cli.ask import is_place
+    from rag.resources import is_folder
+
+    return is_place(word) or is_folder(word)
 
 
 def with_command(words: Sequence[str]) -> list[str]:

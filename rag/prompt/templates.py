@@ -262,7 +262,7 @@ def parse_template(
     known = _ANSWER_VARIABLES if knows is None else knows
     try:
         tree = environment.parse(text)
-        compiled = environment.from_string(text)
+        compiled = environment.from_string(tree)
     except (jinja2.TemplateError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 1
         raise TemplateError(f"the template {origin}:{line} has a mistake: {error}") from error

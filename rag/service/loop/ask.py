@@ -458,7 +458,8 @@ class _Asking:
         needed.
         """
         check_question(self.question)
-        alone: bool = yield _Work(partial(is_alone, self.dialog, self.question))
+        may_reword = self.dialog.rewording is not None or is_completing(self.generator)
+        alone: bool = not may_reword or (yield _Work(partial(is_alone, self.dialog, self.question)))
         rewording = Rewording() if alone else (yield from self._reworded())
         lookup: LookUp | None = None
         is_plain = self.dialog.subject is None and self.dialog.options == GenerationOptions()

@@ -5,7 +5,8 @@ lead-in ("The steps are:"), a phrase of a few words, or a sentence on what the s
 
 A statement cites the references that it has itself; in a list without any, those of the lead-in before the
 list. One without references `introduces` what follows if a later sentence of its paragraph, or the paragraph
-or list after it in the same section (which ends at a heading), has some.
+or list after it in the same section (which ends at a heading), has some; in the first paragraph, if any later
+one has some.
 """
 
 from __future__ import annotations
@@ -41,11 +42,14 @@ _DISCOURSE = re.compile(
     re.IGNORECASE,
 )
 _LEAD_IN = re.compile(r":[*_ \t]*$")
-_SOURCES = r"(?:sources?|excerpts?|snippets?|(?:provided|given|quoted|shown) (?:code|context|lines|files?))"
+_SOURCES = (
+    r"(?:sources?|excerpts?|snippets?|(?:provided|given|quoted|shown|indexed) (?:code|context|lines|files?))"
+)
 _NEGATION = r"(?:\b(?:not|no|never|cannot|nothing|none|neither|only|without)\b|n['’]t\b)"
 _ADMISSION = re.compile(
     rf"\b{_SOURCES}\b[^.;]{{0,60}}{_NEGATION}|{_NEGATION}[^.;]{{0,120}}\b{_SOURCES}\b"
-    r"|(?:\bnot|n['’]t) (?:shown|visible|included|quoted) here\b",
+    r"|(?:\bnot|n['’]t) (?:shown|visible|included|quoted) here\b"
+    r"|\bcode do(?:es)?(?: not|n['’]t) (?:show|say|tell)\b",
     re.IGNORECASE,
 )
 """A sentence on what the model was not shown: the system prompt asks for it."""
@@ -95,14 +99,18 @@ def outside_fences(text: str) -> Iterator[tuple[int, str]]:
 def statements(text: str) -> list[AnswerStatement]:
     """Return the statements of an answer in order; of its first `MAX_CHARS`, at most `MAX_STATEMENTS`."""
     found: list[AnswerStatement] = []
+    opening = -1
     for section in _sections(text[:MAX_CHARS]):
         lead: tuple[int, ...] = ()
         for block, following in zip(section, [*section[1:], []], strict=True):
             spread = _spread(block, lead, any(one.cited for one in following))
             found += [one for one in spread if one.claims]
+            opening = len(found) if opening < 0 else opening
             lead = spread[-1].cited if _LEAD_IN.search(spread[-1].text) else ()
         if len(found) >= MAX_STATEMENTS:
             break
+    if any(one.cited for one in found[opening:]) and not any(one.cited for one in found[:opening]):
+        found[:opening] = [replace(one, introduces=True) for one in found[:opening]]
     return found[:MAX_STATEMENTS]
 
 

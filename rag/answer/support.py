@@ -54,6 +54,7 @@ _LITERALS = frozenset("true false none null nil undefined".split())
 _ELLIPSIS = re.compile(r"…|\.\.\.")
 
 _NAME = re.compile(r"(?!\d)[\w$@][\w.:/$>-]{0,150}\w[!?]?(?:\(\))?")
+_IDENTIFIER_ALONE = re.compile(r"[\w$@.:>!?()-]+")
 _PART = re.compile(r"(?!\d)[\w$]{3,}")
 _IDENTIFIER = re.compile(
     r"(?<![\w/.-])(?:[A-Za-z]\w{0,80}_\w{1,80}|[a-z]\w{0,40}[a-z0-9][A-Z]\w{0,80}"
@@ -62,12 +63,18 @@ _IDENTIFIER = re.compile(
 _FILE = re.compile(r"[\w./-]{1,120}\.[A-Za-z]\w{0,6}(?::\d+(?:-\d+)?)?")
 _QUOTED = re.compile(r'"([^"\n]{2,80})"')
 _NUMBER = re.compile(
-    r"(?<![\w.#])(?<![\W]-)(?:0[xX][0-9a-fA-F_]{1,16}|\d[\d_,]{0,20}(?:\.\d{1,10})?)(?![\w]*[A-Za-z_]{3})"
+    r"(?<![\w.#])(?<![\W]-)(?:0[xX][0-9a-fA-F_]{1,16}|\d[\d_,]{0,20}(?:\.\d{1,10})?)(?!\.?\d)(?![\w]*[A-Za-z_]{3})"
 )
 _WORD = re.compile(r"\w+")
 _NEXT_LITERAL = re.compile(r"""(["'`])\s{0,200}[+.\\]?\s{0,200}[a-z]{0,2}\1""")
 _EVIDENCE_NUMBER = re.compile(r"0[xX][0-9a-fA-F_]{1,16}|\d[\d_]{0,20}(?:\.\d{1,10})?")
-_LINE_NUMBER = re.compile(r"\b(?:lines?|version|step|python|section|rfc|http|example)\W{0,3}$", re.IGNORECASE)
+_LABEL = re.compile(
+    r"\b(?:(?:lines?|versions?|steps?|python|sections?|rfc|http|examples?)\W{0,3}"
+    r"|(?:such as|for example,?|e\.g\.) (?:an? )?)(?:\d{1,9}\W{1,3}(?:(?:and|or|to) )?){0,6}$",
+    re.IGNORECASE,
+)
+"""What is before the number of a place, step or version, or of an example."""
+_MAX_LABEL = 60
 _PLACE = re.compile(r"[\w./-]{1,120}\.[A-Za-z]\w{0,6}:\d{1,7}(?:[–-]\d{1,7})?")
 _SCALES = (1, 60, 3600, 86400, 1000, 100, 1024, 1024**2, 1024**3, 10**6, 10**9)
 _GENERIC = term_set(
@@ -281,15 +288,21 @@ class _Gathered:
                 yield f"“{match[1]}”"
         for match in _NUMBER.finditer(plain):
             number = _number(match[0])
-            is_label = _LINE_NUMBER.search(plain, max(0, match.start() - 20), match.start())
-            numbers = evidence.numbers | self._asked.numbers
-            if number is not None and not is_label and not _has_number(number, numbers):
+            if number is None or _LABEL.search(plain, max(0, match.start() - _MAX_LABEL), match.start()):
+                continue
+            is_asked = _has_number(number, self._asked.numbers) or _is_rounded(number, self._asked.numbers)
+            if not is_asked and not _has_number(number, evidence.numbers):
                 yield match[0].rstrip(",")
 
     def _is_example(self, code: str) -> bool:
-        """Return whether the question has this text, and it is no name of the repositories."""
+        """Return whether the question has this text, and it is no name of the repositories.
+
+        A path or another text of several words, as written in the question, is an example whatever its words.
+        """
         if not _has_code(code, self._asked):
             return False
+        if not _IDENTIFIER_ALONE.fullmatch(code) and _flat(code) in self._asked.text:
+            return True
         return not _NAME.fullmatch(code) or not all(self._occurs(part) for part in _PART.findall(code))
 
 
@@ -343,6 +356,11 @@ def _has_number(number: float, numbers: Collection[float]) -> bool:
     if number in (0, 1):
         return True
     return any(number * scale in numbers or number / scale in numbers for scale in _SCALES)
+
+
+def _is_rounded(number: float, numbers: Collection[float]) -> bool:
+    """Whether a number of two digits or more is one of these in a larger unit."""
+    return number >= 10 and any(round(one / scale) == number for one in numbers for scale in _SCALES[1:])
 
 
 def _number(written: str) -> float | None:

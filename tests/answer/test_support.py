@@ -85,6 +85,32 @@ def test_a_source_of_one_line_is_judged_with_all_that_was_given():
     ]
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "`acquire` waits 30 seconds [1], see steps 4 and 7 to 9.",
+        "`acquire` waits for a free connection, as MQTT 3.1.1 says [1].",
+        "`acquire` waits for a free connection, for example 77 of them [1].",
+        "For `obj/pool.o`, `acquire` waits for a free connection [1].",
+        "With about 67 MB, `acquire` waits for a free connection [1].",
+    ],
+)
+def test_labels_examples_and_what_the_question_says_are_not_missed(sentence):
+    asked = "Why does obj/pool.o with 67108880 bytes wait?"
+    assert check_support(sentence, SOURCES, question=asked).flagged == ()
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Why the connection was lost, the code does not show.",
+        "A search for `reap` in all 84 indexed files finds nothing.",
+    ],
+)
+def test_what_was_not_found_is_no_claim(sentence):
+    assert statements(sentence) == []
+
+
 def test_a_reference_covers_its_own_sentence_only():
     found = statements(
         "The pool waits for a connection. It then locks it [1]. The rest is for the caller to do.\n\n"
@@ -98,6 +124,7 @@ INTRODUCTIONS = [
     "This happens in several steps. `acquire` raises `PoolClosed` if the pool is closed [1].",
     "This happens in several steps.\n\n- `acquire` waits for a free connection [1].",
     "This happens in several steps.\n\n`acquire` waits for a free connection [1].",
+    "This happens in several steps.\n\n**Waiting**\n\n`acquire` waits for a free connection [1].",
 ]
 
 

@@ -196,7 +196,7 @@ def test_a_count_of_places_says_what_was_skipped_and_where_its_files_have_the_na
     assert "is called in 1 place" in found.code_facts.summary
     note = found.code_facts.note
     assert "not indexed: more.py:2, more.py:6 (generated)" in note
-    assert "not searched: 1 generated, 1 vendored" in note and not found.code_facts.complete
+    assert "not searched: 1 vendored" in note and "1 generated" not in note and not found.code_facts.complete
 
 
 @pytest.mark.parametrize("question", ["Where are Kafka messages consumed?", "Where is zebra_quux?"])
@@ -307,7 +307,31 @@ def test_a_count_says_what_git_ignores_and_which_long_lines_have_the_name(
     git(tmp_path, "init", "-q")
     note = uses_note(engine.repository(str(tmp_path)), "seal_parcel", 1, reach=LOCAL)
     assert "ship.py:301 (long line that is not indexed to its end)" in note
-    assert "local.py:1, local.py:5 (ignored by git)" in note and "not searched: 2 ignored by git" in note
+    assert "local.py:1, local.py:5 (ignored by git)" in note and "not searched: 1 ignored by git" in note
+
+
+def test_a_count_says_what_it_did_not_look_at(engine: Engine, tmp_path: Path) -> None:
+    written("core/seal.py", DEFINED)(tmp_path)
+    long = f"T = '{'ab ' * 9_000}', seal_parcel(1), ['{'cd ' * 9_000}']\n"
+    written("ship.py", "".join(f"x{n} = {n}\n" for n in range(30_000)) + long + "# end\n")(tmp_path)
+    git(tmp_path, "init", "-q")
+    repository = engine.repository(str(tmp_path))
+    (tmp_path / ".git/index").write_text("damaged")
+    note = uses_note(repository, "seal_parcel", 1, reach=LOCAL)
+    assert "not searched: 1 long line that is not indexed to its end" in note
+    assert "not searched: what git ignores, as git does not list it" in note
+
+
+def test_words_of_long_values_are_looked_up(engine: Engine, tmp_path: Path) -> None:
+    written("core/seal.py", DEFINED)(tmp_path)
+    values = [f"{n},{'a,b' * 600},seal_parcel,{'c,d' * 600}" for n in range(3)]
+    written("table.js", "".join(f"const t{n} = '{value}'\n\n" for n, value in enumerate(values)))(tmp_path)
+    repository = engine.repository(str(tmp_path))
+    places = ", ".join(f"table.js:{line}" for line in (1, 3, 5))
+    for count in (0, 1):
+        note = uses_note(repository, "seal_parcel", count, reach=LOCAL)
+        assert f"{places} (long line that is not indexed to its end)" in note, note
+    assert "table.js" not in uses_note(repository, "seal_parc", 1, reach=LOCAL)
 
 
 def found_in(root: Path, *names: str, **how: object) -> list[str]:

@@ -13,10 +13,10 @@ from command import rag
 from rag.corpus import skip
 from rag.corpus.unread import find_unread
 from rag.corpus.walk import walk
-from rag.service import Dialog, Engine, converse
+from rag.service import Dialog, Engine, Repository, converse
 from rag.service.tools.search import SearchQuery, search_repositories
 from rag.service.tools.unread import missing_note, unread_note, uses_note
-from rag.types import LOCAL, Confidence, Filters, Reach, SearchMode
+from rag.types import LOCAL, Confidence, Filters, Reach, SearchFilter, SearchMode
 
 DEFINED = 'def seal_parcel(parcel):\n    """Seal a parcel."""\n    return parcel\n'
 CALLING = "from core.seal import seal_parcel\n\n\ndef ship(parcel):\n    return seal_parcel(parcel)\n"
@@ -320,6 +320,50 @@ def test_a_count_says_what_it_did_not_look_at(engine: Engine, tmp_path: Path) ->
     note = uses_note(repository, "seal_parcel", 1, reach=LOCAL)
     assert "not searched: 1 long line that is not indexed to its end" in note
     assert "not searched: what git ignores, as git does not list it" in note
+
+
+def behind(engine: Engine, root: Path) -> Repository:
+    """Index a folder with a caller, and return it with two more callers that the index lacks."""
+    written("core/seal.py", DEFINED)(root)
+    written("web/ship.py", CALLING)(root)
+    engine.repository(str(root))
+    written("web/late.py", CALLING)(root)
+    written("jobs/late.py", CALLING)(root)
+    return engine.repository(str(root), refreshing=False, counting=True)
+
+
+@pytest.mark.parametrize("question", ["Who calls `seal_parcel`?", "Who calls `ship`?"])
+def test_places_that_are_not_indexed_yet_are_said_once(engine: Engine, tmp_path: Path, question: str) -> None:
+    repository = behind(engine, tmp_path)
+    for mode in ("answer", "search"):
+        if mode == "answer":
+            *_, answer = converse(Dialog(engine, [repository]), question, engine.generator())
+            facts, notes = answer.code_facts, list(answer.notes)
+        else:
+            outcome = search_repositories([repository], SearchQuery(question))
+            facts, notes = outcome.retrieval.code_facts, list(outcome.remarks)  # type: ignore[union-attr]
+        said = "; ".join([facts.note if facts else "", *notes])
+        for path in ("web/late.py", "jobs/late.py"):
+            assert said.count(f"{path}:4" if "ship" in question else f"{path}:5") == 1, said
+
+
+@pytest.mark.parametrize(
+    "only",
+    [SearchFilter(paths=("web",)), SearchFilter(paths=("web/*.py",), languages=("py",), kinds=("code",))],
+)
+def test_places_outside_a_filter_are_not_named(engine: Engine, tmp_path: Path, only: SearchFilter) -> None:
+    repository = behind(engine, tmp_path)
+    outcome = search_repositories([repository], SearchQuery("Who calls `seal_parcel`?", only=only))
+    facts = outcome.retrieval.code_facts  # type: ignore[union-attr]
+    dialog = Dialog(engine, [repository])
+    dialog.restrict(only)
+    *_, answer = converse(dialog, "Who calls `seal_parcel`?", engine.generator())
+    exact = search_repositories([repository], SearchQuery("seal_parcel(parcel)", "exact", only=only))
+    for said in ((facts.note if facts else "", *outcome.remarks), answer.notes, exact.remarks):
+        assert "jobs/late.py:" not in " ".join(said), said
+    assert "web/late.py:5" in facts.note, facts  # type: ignore[union-attr]
+    none = SearchFilter(languages=("go",))
+    assert search_repositories([repository], SearchQuery("seal_parcel", "exact", only=none)).remarks
 
 
 def test_words_of_long_values_are_looked_up(engine: Engine, tmp_path: Path) -> None:

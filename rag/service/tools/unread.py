@@ -261,21 +261,31 @@ def _outside(root: Path) -> str:
     return "" if work_tree(root) in (None, root) else "not searched: what is outside the folder"
 
 
-def pending_notes(repositories: Sequence[Repository], names: Sequence[str], *, reach: Reach) -> list[str]:
-    """Return where names are in changed files that the index lacks, as sentences."""
+def pending_notes(
+    repositories: Sequence[Repository], names: Sequence[str], said: str = "", *, reach: Reach
+) -> list[str]:
+    """Return where names are in changed files that the index lacks, as sentences, without what was `said`."""
     notes = (
-        (one.source.name, _pending_note(one, names[:_MAX_NAMES], reach)) for one in repositories if names
+        (one.source.name, _pending_note(one, names[:_MAX_NAMES], reach, said))
+        for one in repositories
+        if names
     )
     return [f"{name}: {note}" for name, note in notes if note]
 
 
-def _pending_note(repository: Repository, names: Sequence[str], reach: Reach) -> str:
+def _pending_note(repository: Repository, names: Sequence[str], reach: Reach, said: str = "") -> str:
     """Return where names are in changed files that the index lacks; "" if they are not there."""
     if not repository.behind:
         return ""
     paths = dict.fromkeys(repository.behind, skip.NOT_YET)
     found = find_in_files(repository.checkout.root, names, paths, max_bytes=_PENDING_BYTES, reach=reach)
-    return _note(replace(found, searched=Counter()))
+    places = [one for one in found.places if not _is_said(one_line(one.place), said)]
+    return _note(replace(found, places=places, searched=Counter()))
+
+
+def _is_said(place: str, note: str) -> bool:
+    """Return whether a note names a place as `_note` does."""
+    return any(f" {place}{end}" in f" {note}" for end in (",", " (", " and "))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

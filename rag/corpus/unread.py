@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import AnyStr, TypeVar
 
 from rag.corpus import skip
-from rag.corpus.cut import MAX_LINE_CHARS
 from rag.corpus.git import GitError, run_git
 from rag.corpus.history import blob_sizes, read_blobs
 from rag.corpus.ignore import Patterns, read_patterns
@@ -49,6 +48,7 @@ _WITHHELD = frozenset({skip.SECRET, skip.RAGIGNORED, skip.FILTERED})
 _MAX_EXAMINED_BYTES = 4 << 20
 _Form = TypeVar("_Form", str, bytes)
 _WORD = re.compile(r"[\w$\x80-\xff]")
+_WORD_BYTE, _WORD_BYTES = re.compile(rb"[\w$\x80-\xff]"), re.compile(rb"[\w$\x80-\xff]+")
 _PUBLISHED = frozenset({skip.VENDORED, skip.LONG_LINE})
 """Reasons of files whose content is not examined for secrets: that of others, and of indexed ones, was."""
 _LINKS = frozenset({skip.SYMLINK, skip.SYMLINK_BROKEN, skip.SYMLINK_LOOP})
@@ -92,6 +92,7 @@ def find_unread(
     skipped: Mapping[str, str],
     ignore_case: bool = False,
     whole: bool = True,
+    left_out: Iterable[tuple[str, bytes]] = (),
     reach: Reach = LOCAL,
     max_seconds: float = MAX_SECONDS,
 ) -> Unread:
@@ -105,6 +106,7 @@ def find_unread(
         skipped: why other files were not indexed when they were read, by path.
         ignore_case: whether upper and lower case are alike.
         whole: whether the names must be whole words.
+        left_out: what of indexed files is not indexed, by path.
         reach: what may be read.
         max_seconds: the search ends after this time.
     """
@@ -112,19 +114,27 @@ def find_unread(
     words = _Expression(names) if callable(names) else _Words(names, ignore_case, whole)
     search = _Search(root, words, reasons, indexed, time.monotonic() + max_seconds, reach)
     try:
-        search.run({one.path: one.size_bytes for one in walked.files})
+        search.run([one.path for one in walked.files], left_out)
     except _Ended as limit:
         search.found.limit = str(limit)
     return search.found
 
 
 def find_in_files(
-    root: Path, names: Sequence[str], paths: Mapping[str, str], *, max_bytes: int, reach: Reach
+    root: Path,
+    names: Sequence[str],
+    paths: Mapping[str, str],
+    *,
+    left_out: Iterable[tuple[str, bytes]] = (),
+    max_bytes: int,
+    max_seconds: float = MAX_SECONDS,
+    reach: Reach,
 ) -> Unread:
-    """Look up names in some files of a folder, given with their reasons, for at most a second."""
-    search = _Search(root, _Words(names), paths, (), time.monotonic() + MAX_SECONDS, reach)
+    """Look up names in files of a folder, given with their reasons, and in what is not indexed of others."""
+    search = _Search(root, _Words(names), paths, (), time.monotonic() + max_seconds, reach)
     search.bytes_left = max_bytes
     try:
+        search.left_out(left_out)
         for path, reason in sorted(paths.items()):
             search.file(path, reason)
     except _Ended as limit:
@@ -141,29 +151,23 @@ def bytes_of_files(root: Path, paths: Iterable[str]) -> int:
     return total
 
 
-def find_in_long_lines(name: str, texts: Iterable[tuple[str, bytes]]) -> list[UnreadPlace]:
-    """Look up a name in the lines of indexed texts, given by path, that are not indexed to their ends."""
-    sought = name.encode("utf-8", "surrogatepass")
-    held = [
-        (path, long) for path, content in texts if sought in content and (long := _long_lines_of(content))
-    ]
-    if not held:
-        return []
-    words = _Words([name])
-    return [UnreadPlace(path, line, skip.LONG_LINE) for path, long in held for line in words.lines(long)]
+def only_spans(content: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    """Return a text with the same lines and only some of its bytes, up to the ends of words."""
+    parts, at = list[bytes](), 0
+    for start, end in spans:
+        while start > at and _WORD_BYTE.match(content, start - 1):
+            start -= 1
+        rest = _WORD_BYTES.match(content, end)
+        end = rest.end() if rest else end
+        parts += (b"\n" * content.count(b"\n", at, start), b" ", content[max(at, start) : end])
+        at = max(at, end)
+    return b"".join(parts)
 
 
-def _long_lines_of(content: bytes) -> bytes:
-    """Return a text in which the lines that are indexed to their ends are empty; b"" without others."""
-    lines = content.split(b"\n")
-    if max(map(len, lines)) <= MAX_LINE_CHARS:
-        return b""
-    return b"\n".join(line if len(line) > MAX_LINE_CHARS else b"" for line in lines)
+def ignored_by_git(root: Path) -> list[str] | None:
+    """Return the files that git ignores in a folder, without binary ones; "build/" is a whole folder.
 
-
-def ignored_by_git(root: Path) -> list[str]:
-    """Return the files that git ignores in a folder, without binary and vendored ones; "build/" is a whole
-    folder.
+    None where git does not list them.
     """
     if work_tree(root) is None:
         return []
@@ -171,14 +175,12 @@ def ignored_by_git(root: Path) -> list[str]:
     try:
         listing = run_git(ignored, cwd=root, timeout_s=MAX_SECONDS)
     except (GitError, SourceError):
-        return []
+        return None
     paths = filter(None, listing.decode("utf-8", "surrogateescape").split("\0"))
     return [
         path
         for path in paths
-        if skip.reason_by_name(path) != skip.BINARY
-        and not skip.vendored_folder(path)
-        and not _CACHES.intersection(path.split("/"))
+        if skip.reason_by_name(path) != skip.BINARY and not _CACHES.intersection(path.split("/"))
     ]
 
 
@@ -293,12 +295,12 @@ class _Search:
             if path.endswith("/") or reason == SUBMODULE
         )
 
-    def run(self, listed: Mapping[str, int]) -> None:
-        """Search everything, the most likely places first; `listed` are sizes by path. Raises _Ended."""
+    def run(self, listed: Sequence[str], left_out: Iterable[tuple[str, bytes]]) -> None:
+        """Search everything, the most likely places first. Raises _Ended."""
         for path, reason in sorted(self.reasons.items()):
             if not path.endswith("/") and reason not in (SUBMODULE, skip.NOT_CHECKED_OUT, skip.ODD_NAME):
                 self.file(path, reason)
-        for path in sorted(listed.keys() - set(self.indexed)):
+        for path in sorted(set(listed).difference(self.indexed)):
             self.file(path, skip.NOT_YET)
         top, around = work_tree(self.root), self.reach.around
         inner = "" if top is None or top == self.root else f"{self.root.relative_to(top).as_posix()}/"
@@ -307,7 +309,7 @@ class _Search:
             self._tree(top, "", skip.AROUND, without=inner)
         elif inner:
             self.found.left_out[skip.AROUND] += 1
-        self._long_lines(path for path, size in listed.items() if size > MAX_LINE_CHARS)
+        self.left_out(left_out)
         self._tree(self.root, "", skip.GIT_IGNORED)
         while self._vendored:
             folder = self._vendored.pop()
@@ -370,13 +372,11 @@ class _Search:
         if len(self.found.places) >= _MAX_PLACES:
             raise _Ended(f"it ended after {_MAX_PLACES} places")
 
-    def _long_lines(self, paths: Iterable[str]) -> None:
-        """Search the lines of indexed files that are not indexed to their ends."""
-        for path in paths:
+    def left_out(self, parts: Iterable[tuple[str, bytes]]) -> None:
+        """Search what is not indexed of indexed files, given by path. Raises _Ended."""
+        for path, content in parts:
             self._check_time()
-            content = file_bytes(self.root, path) if path in self.indexed else None
-            if content and (long := _long_lines_of(content)):
-                self._content(path, long, skip.LONG_LINE)
+            self._content(path, content, skip.LONG_LINE)
 
     def _check_time(self) -> None:
         if time.monotonic() > self._until:

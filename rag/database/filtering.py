@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import numpy as np
 import numpy.typing as npt
 
-from rag.code.languages import LANGUAGES, languages_named
+from rag.code.languages import LANGUAGES, kind_of_path, language_of_path, languages_named
 from rag.corpus.ignore import Patterns
 from rag.database.column_codes import KINDS
 from rag.database.store import Store
@@ -38,6 +38,19 @@ def filtered(store: Store, only: SearchFilter) -> Store:
     if only.kinds:
         allowed &= _of_kinds(store, only.kinds)
     return store.without(~allowed)
+
+
+def paths_allowed(paths: Sequence[str], only: SearchFilter) -> tuple[str, ...]:
+    """Return those of some files, indexed or not, that a filter allows which `filtered` accepts."""
+    patterns = Patterns.of(only.paths, where="the path filter", paths=paths)
+    wanted = _languages(only.languages, only.languages)
+    return tuple(
+        path
+        for path in paths
+        if (not only.paths or patterns.match(path))
+        and (not only.languages or language_of_path(path) in wanted)
+        and (not only.kinds or kind_of_path(path) in only.kinds)
+    )
 
 
 def _languages(names: Sequence[str], indexed: Sequence[str]) -> set[str]:

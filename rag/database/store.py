@@ -418,13 +418,15 @@ class Store:
         """Return what is above the source, as it is now on this machine."""
         return above(str(self.header["location"]))
 
-    def large_files(self, least_bytes: int) -> list[str]:
-        """Return the paths of the files of at least this size."""
-        found = list[str]()
-        for first, segment in zip(self._first_file, self.segments, strict=False):
-            live = ~self.dead_files[first : first + segment.file_count]
-            large = np.flatnonzero(live & (segment.columns["file_size"] >= least_bytes))
-            found += map(segment.path, large.tolist())
+    @cached_property
+    def left_out(self) -> dict[str, list[tuple[int, int]]]:
+        """Which bytes of the files' texts are in no chunk, by path: of long lines and long values."""
+        start, end = self._across("chunk_to")[:-1], self._across("chunk_from")[1:]
+        file = self.file[:-1]
+        has_gap = (start != end) & (file == self.file[1:]) & ~self._gone_files[file]
+        found: dict[str, list[tuple[int, int]]] = {}
+        for row in np.flatnonzero(has_gap).tolist():
+            found.setdefault(self.file_path(int(file[row])), []).append((int(start[row]), int(end[row])))
         return found
 
     def code_graph(self, path: str) -> FileGraph:

@@ -134,9 +134,9 @@ SEALING = {
     "carrier.py": "class Carrier:\n    pass\n\n\n"
     + "\n\n".join(f"class {name}(Carrier):\n    pass\n" for name in ("Ship", "Train", "Bike", "Truck")),
 }
-COUNTED = "not indexed: more.py:3 (generated); not searched: 1 generated, 1 vendored"
+COUNTED = "not indexed: more.py:3 (generated); not searched: 1 vendored"
 NOWHERE = "not indexed: vendor/x/ship.py:2 (vendored); also searched, though not indexed: "
-LISTED = "not searched: 1 generated, 1 vendored"
+LISTED, SKIPPED = "not searched: 1 vendored", "not searched: 1 generated, 1 vendored"
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,12 @@ def sealing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("Who calls `seal_parcel`?", "`seal_parcel` is called in 1 place", COUNTED, "seal_parcel"),
         ("Who calls `open_parcel`?", "`open_parcel` is called in 0 places", NOWHERE, "open_parcel"),
         ("What are all the subclasses of Carrier?", "Carrier", LISTED, ""),
-        ('Where is "the parcel is too heavy to be sent" written?', "The message is written here", LISTED, ""),
+        (
+            'Where is "the parcel is too heavy to be sent" written?',
+            "The message is written here",
+            SKIPPED,
+            "",
+        ),
     ],
 )
 def test_all_interfaces_say_what_an_answer_does_not_cover(

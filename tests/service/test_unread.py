@@ -13,10 +13,10 @@ from command import rag
 from rag.corpus import skip
 from rag.corpus.unread import find_unread
 from rag.corpus.walk import walk
-from rag.service import Dialog, Engine, converse
+from rag.service import Dialog, Engine, Repository, converse
 from rag.service.tools.search import SearchQuery, search_repositories
 from rag.service.tools.unread import missing_note, unread_note, uses_note
-from rag.types import LOCAL, Confidence, Filters, Reach, SearchMode
+from rag.types import LOCAL, Confidence, Filters, Reach, SearchFilter, SearchMode
 
 DEFINED = 'def seal_parcel(parcel):\n    """Seal a parcel."""\n    return parcel\n'
 CALLING = "from core.seal import seal_parcel\n\n\ndef ship(parcel):\n    return seal_parcel(parcel)\n"
@@ -196,7 +196,7 @@ def test_a_count_of_places_says_what_was_skipped_and_where_its_files_have_the_na
     assert "is called in 1 place" in found.code_facts.summary
     note = found.code_facts.note
     assert "not indexed: more.py:2, more.py:6 (generated)" in note
-    assert "not searched: 1 generated, 1 vendored" in note and not found.code_facts.complete
+    assert "not searched: 1 vendored" in note and "1 generated" not in note and not found.code_facts.complete
 
 
 @pytest.mark.parametrize("question", ["Where are Kafka messages consumed?", "Where is zebra_quux?"])
@@ -307,7 +307,75 @@ def test_a_count_says_what_git_ignores_and_which_long_lines_have_the_name(
     git(tmp_path, "init", "-q")
     note = uses_note(engine.repository(str(tmp_path)), "seal_parcel", 1, reach=LOCAL)
     assert "ship.py:301 (long line that is not indexed to its end)" in note
-    assert "local.py:1, local.py:5 (ignored by git)" in note and "not searched: 2 ignored by git" in note
+    assert "local.py:1, local.py:5 (ignored by git)" in note and "not searched: 1 ignored by git" in note
+
+
+def test_a_count_says_what_it_did_not_look_at(engine: Engine, tmp_path: Path) -> None:
+    written("core/seal.py", DEFINED)(tmp_path)
+    long = f"T = '{'ab ' * 9_000}', seal_parcel(1), ['{'cd ' * 9_000}']\n"
+    written("ship.py", "".join(f"x{n} = {n}\n" for n in range(30_000)) + long + "# end\n")(tmp_path)
+    git(tmp_path, "init", "-q")
+    repository = engine.repository(str(tmp_path))
+    (tmp_path / ".git/index").write_text("damaged")
+    note = uses_note(repository, "seal_parcel", 1, reach=LOCAL)
+    assert "not searched: 1 long line that is not indexed to its end" in note
+    assert "not searched: what git ignores, as git does not list it" in note
+
+
+def behind(engine: Engine, root: Path) -> Repository:
+    """Index a folder with a caller, and return it with two more callers that the index lacks."""
+    written("core/seal.py", DEFINED)(root)
+    written("web/ship.py", CALLING)(root)
+    engine.repository(str(root))
+    written("web/late.py", CALLING)(root)
+    written("jobs/late.py", CALLING)(root)
+    return engine.repository(str(root), refreshing=False, counting=True)
+
+
+@pytest.mark.parametrize("question", ["Who calls `seal_parcel`?", "Who calls `ship`?"])
+def test_places_that_are_not_indexed_yet_are_said_once(engine: Engine, tmp_path: Path, question: str) -> None:
+    repository = behind(engine, tmp_path)
+    for mode in ("answer", "search"):
+        if mode == "answer":
+            *_, answer = converse(Dialog(engine, [repository]), question, engine.generator())
+            facts, notes = answer.code_facts, list(answer.notes)
+        else:
+            outcome = search_repositories([repository], SearchQuery(question))
+            facts, notes = outcome.retrieval.code_facts, list(outcome.remarks)  # type: ignore[union-attr]
+        said = "; ".join([facts.note if facts else "", *notes])
+        for path in ("web/late.py", "jobs/late.py"):
+            assert said.count(f"{path}:4" if "ship" in question else f"{path}:5") == 1, said
+
+
+@pytest.mark.parametrize(
+    "only",
+    [SearchFilter(paths=("web",)), SearchFilter(paths=("web/*.py",), languages=("py",), kinds=("code",))],
+)
+def test_places_outside_a_filter_are_not_named(engine: Engine, tmp_path: Path, only: SearchFilter) -> None:
+    repository = behind(engine, tmp_path)
+    outcome = search_repositories([repository], SearchQuery("Who calls `seal_parcel`?", only=only))
+    facts = outcome.retrieval.code_facts  # type: ignore[union-attr]
+    dialog = Dialog(engine, [repository])
+    dialog.restrict(only)
+    *_, answer = converse(dialog, "Who calls `seal_parcel`?", engine.generator())
+    exact = search_repositories([repository], SearchQuery("seal_parcel(parcel)", "exact", only=only))
+    for said in ((facts.note if facts else "", *outcome.remarks), answer.notes, exact.remarks):
+        assert "jobs/late.py:" not in " ".join(said), said
+        assert "web/late.py:5" in " ".join(said), said
+    none = SearchFilter(languages=("go",))
+    assert search_repositories([repository], SearchQuery("seal_parcel", "exact", only=none)).remarks
+
+
+def test_words_of_long_values_are_looked_up(engine: Engine, tmp_path: Path) -> None:
+    written("core/seal.py", DEFINED)(tmp_path)
+    values = [f"{n},{'a,b' * 600},seal_parcel,{'c,d' * 600}" for n in range(3)]
+    written("table.js", "".join(f"const t{n} = '{value}'\n\n" for n, value in enumerate(values)))(tmp_path)
+    repository = engine.repository(str(tmp_path))
+    places = ", ".join(f"table.js:{line}" for line in (1, 3, 5))
+    for count in (0, 1):
+        note = uses_note(repository, "seal_parcel", count, reach=LOCAL)
+        assert f"{places} (long line that is not indexed to its end)" in note, note
+    assert "table.js" not in uses_note(repository, "seal_parc", 1, reach=LOCAL)
 
 
 def found_in(root: Path, *names: str, **how: object) -> list[str]:

@@ -571,9 +571,11 @@ class Dialog:
         """Add the coverage to an answer, and notes: files that are not indexed yet, another language."""
         coverage = tuple(repository.coverage for repository in self.repositories)
         notes = [*self.remarks, *(one.note for one in coverage)]
-        notes += pending_notes(
-            self.repositories, parse_question(answer.question).names, reach=self.engine.reach
+        names, said = (
+            parse_question(answer.question).names,
+            answer.code_facts.note if answer.code_facts else "",
         )
+        notes += pending_notes(self.searched, names, said, reach=self.engine.reach)
         notes += [f"only files that match the filter ({self.only}) were searched"] if self.only else []
         confidence = answer.confidence
         if confidence is not None and confidence.foreign and answer.found and not answer.warning:

@@ -140,7 +140,8 @@ def explore(
         dict.fromkeys(filter(None, [doubt, *(r for one in (*found, *first) for r in one.remarks)]))
     )
     names = [name for _, result in results for name in result.sought.question.names]
-    remarks += pending_notes([repository], names, reach=reach)
+    noted = " ".join(one.code_facts.note for _, one in results if one.code_facts)
+    remarks += pending_notes([repository], names, noted, reach=reach)
     known = {path: set(lines) for path, lines in (seen or {}).items()}
     is_one = len(parts) == 1 and not any(one.asks_for_all for one in found)
     left = budget - counter.count("\n".join(map(visible, remarks))) - _TOKENS_OF_REST

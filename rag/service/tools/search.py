@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from rag.database.filtering import filtered
+from rag.database.filtering import filtered, paths_allowed
 from rag.errors import QuestionEmpty, QuestionTooLong, SearchInvalid
 from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.search import FURTHER_HITS, RetrievalResult, search_in_turn
@@ -155,7 +155,9 @@ def search_repositories(
         return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
     result = ask(chosen) if ask else _ask(chosen, query, reach)
     result = with_phrasings([one.searcher for one in chosen], result, query.in_code_words, k=query.k)
-    remarks = (*remarks, *result.remarks, *pending_notes(chosen, result.sought.question.names, reach=reach))
+    said = result.code_facts.note if result.code_facts else ""
+    pending = pending_notes(chosen, result.sought.question.names, said, reach=reach)
+    remarks = (*remarks, *result.remarks, *pending)
     return SearchOutcome(result.hits, chosen, remarks, retrieval=result)
 
 
@@ -184,8 +186,13 @@ def within(repositories: Sequence[Repository], only: SearchFilter) -> list[Repos
         return list(repositories)
     stores = [filtered(repository.store, only) for repository in repositories]
     return [
-        replace(repository, store=store, searcher=replace(repository.searcher, index=store))
-        for repository, store in zip(repositories, stores, strict=True)
+        replace(
+            one,
+            store=store,
+            searcher=replace(one.searcher, index=store),
+            behind=paths_allowed(one.behind, only),
+        )
+        for one, store in zip(repositories, stores, strict=True)
     ]
 
 

@@ -7,26 +7,29 @@ that the index still lacks are searched as text for every name that is asked abo
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
 from rag.corpus import skip
-from rag.corpus.cut import MAX_LINE_CHARS
 from rag.corpus.unread import (
+    MAX_BYTES,
     MAX_SECONDS,
     Spans,
     Unread,
     bytes_of_files,
     find_in_files,
-    find_in_long_lines,
     find_unread,
     ignored_by_git,
+    only_spans,
 )
 from rag.corpus.walk import walk
 from rag.corpus.worktree import work_tree
+from rag.database.store import Store
 from rag.errors import SourceError
 from rag.ports import ChunkIndex
 from rag.quoting import one_line
@@ -45,8 +48,10 @@ _NO_CODE = frozenset(
 _NAMED_PLACES = 6
 _MAX_NAMES = 12
 _LIMITED = "the search of what is not indexed is incomplete"
-_READ_BYTES = 1 << 20
-"""How much of the files that were read and not indexed is searched with every count."""
+_READ_BYTES, _READ_FILES = 1 << 18, 50
+"""How much of what was read and not indexed is searched with every count."""
+_IGNORED_SECONDS = 10
+"""How often git is asked at most which files it ignores."""
 _PENDING_BYTES = 16 << 20
 """How much of the changed files that are not indexed yet is searched."""
 WARNING_SECONDS = 0.3
@@ -158,10 +163,21 @@ def unread_note(
         skipped=_skipped(repository),
         ignore_case=ignore_case,
         whole=whole,
+        left_out=_left_out(store),
         reach=reach,
         max_seconds=max_seconds,
     )
     return _note(found)
+
+
+def _left_out(store: Store, max_bytes: int = MAX_BYTES) -> Iterator[tuple[str, bytes]]:
+    """Yield what is not indexed of indexed files, by path, up to a limit of the texts' bytes."""
+    for path, spans in store.left_out.items():
+        text = store.bytes_of(path) or b""
+        max_bytes -= len(text)
+        if max_bytes < 0:
+            return
+        yield path, only_spans(text, spans)
 
 
 def _skipped(repository: Repository) -> dict[str, str]:
@@ -188,19 +204,47 @@ def _note(found: Unread) -> str:
 
 def _count_note(repository: Repository, name: str = "", *, reach: Reach) -> str:
     """Return what a count of places does not cover, "" for nothing: what is known without a long search."""
-    skipped, root, parts = _skipped(repository), repository.checkout.root, []
-    ignored = ignored_by_git(root) if repository.checkout.has_files else []
-    files = skipped | {path: skip.GIT_IGNORED for path in ignored if not path.endswith("/")}
-    if name:
-        store = repository.store
-        large = ((path, store.bytes_of(path) or b"") for path in store.large_files(MAX_LINE_CHARS))
-        places = find_in_long_lines(name, large)
-        if files and repository.checkout.has_files and bytes_of_files(root, files) <= _READ_BYTES:
-            places += find_in_files(root, [name], files, max_bytes=_READ_BYTES, reach=reach).places
-        parts += [_note(Unread(places=places)), _pending_note(repository, [name], reach)]
-    if counts := +(_skip_counts(repository) + Counter({skip.GIT_IGNORED: len(ignored)})):
-        parts.append(f"not searched: {_counts(counts)}")
-    return "; ".join(filter(None, (*parts, _outside(root))))
+    root, has_files = repository.checkout.root, repository.checkout.has_files
+    state = (repository.store.header["id"], repository.checkout.commit, repository.behind)
+    ignored = _ignored(root, state, int(time.monotonic() / _IGNORED_SECONDS)) if has_files else ()
+    reasons = {
+        path: skip.VENDORED if skip.vendored_folder(path) else skip.GIT_IGNORED for path in ignored or ()
+    }
+    found = _short_search(repository, name, reasons, reach) if name else Unread()
+    counts = _skip_counts(repository) + Counter(reasons.values())
+    counts.subtract(found.searched)
+    found.left_out = +counts + Counter({skip.LONG_LINE: found.left_out[skip.LONG_LINE]})
+    pending = _pending_note(repository, [name], reach) if name else ""
+    unlisted = "not searched: what git ignores, as git does not list it" if ignored is None else ""
+    return "; ".join(
+        filter(None, (_note(replace(found, searched=Counter())), pending, unlisted, _outside(root)))
+    )
+
+
+@lru_cache(maxsize=64)
+def _ignored(root: Path, state: object, period: int) -> Sequence[str] | None:
+    """Return what git ignores in a folder at a state of its index; it is asked again in each period."""
+    return ignored_by_git(root)
+
+
+def _short_search(repository: Repository, name: str, ignored: Mapping[str, str], reach: Reach) -> Unread:
+    """Look up a name where that takes little: in a few files that are not indexed, and in parts of others."""
+    root, store = repository.checkout.root, repository.store
+    own = {path: why for path, why in ignored.items() if why == skip.GIT_IGNORED and path[-1] != "/"}
+    files = _skipped(repository) | own if repository.checkout.has_files else {}
+    is_short = len(files) <= _READ_FILES and bytes_of_files(root, files) <= _READ_BYTES
+    parts = list(_left_out(store, _READ_BYTES))
+    found = find_in_files(
+        root,
+        [name],
+        files if is_short else {},
+        left_out=parts,
+        max_bytes=_READ_BYTES,
+        max_seconds=WARNING_SECONDS,
+        reach=reach,
+    )
+    found.left_out[skip.LONG_LINE] = len(store.left_out) - len(parts)
+    return found
 
 
 def _skip_counts(repository: Repository) -> Counter[str]:
@@ -217,21 +261,31 @@ def _outside(root: Path) -> str:
     return "" if work_tree(root) in (None, root) else "not searched: what is outside the folder"
 
 
-def pending_notes(repositories: Sequence[Repository], names: Sequence[str], *, reach: Reach) -> list[str]:
-    """Return where names are in changed files that the index lacks, as sentences."""
+def pending_notes(
+    repositories: Sequence[Repository], names: Sequence[str], said: str = "", *, reach: Reach
+) -> list[str]:
+    """Return where names are in changed files that the index lacks, as sentences, without what was `said`."""
     notes = (
-        (one.source.name, _pending_note(one, names[:_MAX_NAMES], reach)) for one in repositories if names
+        (one.source.name, _pending_note(one, names[:_MAX_NAMES], reach, said))
+        for one in repositories
+        if names
     )
     return [f"{name}: {note}" for name, note in notes if note]
 
 
-def _pending_note(repository: Repository, names: Sequence[str], reach: Reach) -> str:
+def _pending_note(repository: Repository, names: Sequence[str], reach: Reach, said: str = "") -> str:
     """Return where names are in changed files that the index lacks; "" if they are not there."""
     if not repository.behind:
         return ""
     paths = dict.fromkeys(repository.behind, skip.NOT_YET)
     found = find_in_files(repository.checkout.root, names, paths, max_bytes=_PENDING_BYTES, reach=reach)
-    return _note(replace(found, searched=Counter()))
+    places = [one for one in found.places if not _is_said(one_line(one.place), said)]
+    return _note(replace(found, places=places, searched=Counter()))
+
+
+def _is_said(place: str, note: str) -> bool:
+    """Return whether a note names a place as `_note` does."""
+    return any(f" {place}{end}" in f" {note}" for end in (",", " (", " and "))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -112,6 +112,31 @@ def test_the_history_of_a_file(engine: Engine, folder: Path) -> None:
     assert "by Cleo on 2026-05-03" in facts.summary
 
 
+FILES = {
+    "Why was src/sign.py added?": "src/sign.py",
+    "Why was sign.py introduced?": "src/sign.py",
+    "When was src/sign.py created and by whom?": "src/sign.py",
+    "Who added src/sign.py?": "src/sign.py",
+    "Why did we add sign.py?": "src/sign.py",
+    "When did Ann add src/sign.py?": "src/sign.py",
+    "What is the reason src/sign.py was added?": "src/sign.py",
+    "When was Dockerfile added?": "Dockerfile",
+    "Who added the Dockerfile?": "Dockerfile",
+}
+
+
+@pytest.mark.parametrize("question", FILES)
+def test_when_and_why_a_file_was_added(engine: Engine, folder: Path, question: str) -> None:
+    (folder / "Dockerfile").write_text("FROM scratch\n")
+    committed(
+        folder, "# Why a file was added.\n" + THIRD, "Ship it", author="Dan <d@d.org>", day="2026-06-01"
+    )
+    facts = asked(engine, folder, question).code_facts
+    assert facts is not None and facts.subject == FILES[question] and facts.certain_count
+    first = "by Dan on 2026-06-01" if facts.subject == "Dockerfile" else "by Ann on 2024-03-01"
+    assert f"introduced {first}" in facts.summary
+
+
 def test_no_address_and_no_markup_of_a_commit_is_shown(engine: Engine, folder: Path) -> None:
     answer = asked(engine, folder, "Why was sign added?")
     assert "@" not in answer.text and "](http" not in answer.text and "Signed-off" not in answer.text
@@ -197,6 +222,10 @@ QUESTIONS = {
     "Who wrote load?": "introduced",
     "Why was load introduced?": "introduced",
     "When did load appear?": "introduced",
+    "When did they add load?": "introduced",
+    "Why did anyone add load?": "introduced",
+    "Why did the job add a row? It was full.": None,
+    "Why was it slow? load.py was added.": None,
     "Where is a token created?": None,
     "When is a session created?": None,
     "Who calls load?": None,

@@ -13,6 +13,7 @@ from command import rag
 from conftest import git
 from hypothesis import given
 from hypothesis import strategies as st
+from live_server import serving
 
 from rag.corpus import line_history
 from rag.corpus.line_history import history_of_lines
@@ -20,7 +21,7 @@ from rag.errors import SourceError
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.history import asked_about
 from rag.retrieval.question import parse_question
-from rag.service import Dialog, Engine, converse
+from rag.service import Dialog, Engine, converse, locate
 from rag.settings import Settings
 from rag.types import Answer, SearchFilter
 
@@ -208,6 +209,27 @@ def test_a_filter_applies_to_what_history_is_asked_of(engine: Engine, folder: Pa
 def test_a_search_shows_the_history_too(folder: Path) -> None:
     done = rag("search", folder, "Who last changed `sign`?", "--json")
     assert done.json["code_facts"]["kind"] == "history" and done.json["hits"][0]["symbol"] == "sign"
+
+
+def test_every_interface_knows_when_a_file_was_added(folder: Path, tmp_path: Path) -> None:
+    question = "Why was src/sign.py added?"
+    told = "introduced by Ann on 2024-03-01"
+    with serving(tmp_path, repositories=(("signer", locate(str(folder))),)) as server:
+        server.ready()
+        body = {"question": question, "repositories": ["signer"]}
+        assert told in str(server.post("/api/ask", body).json)
+        assert told in str(server.post("/api/search", body).json)
+        client = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
+        headers = {"Mcp-Session-Id": server.post("/mcp", message).headers["mcp-session-id"]}
+        for tool, name in (("ask_question", "question"), ("explore", "question")):
+            message |= {"method": "tools/call", "params": {"name": tool, "arguments": {name: question}}}
+            result = server.post("/mcp", message, headers=headers).json["result"]
+            assert told in result["content"][0]["text"], (tool, result)
 
 
 QUESTIONS = {

@@ -63,6 +63,8 @@ def _leave(code: int) -> None:
 
 def _stop(number: int, _: object) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)
+    if os.getpid() == 1:  # the first process of a container ignores every signal without a handler
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(128 + number))
     signal.alarm(_STOPPING_S)
     raise SystemExit(128 + number)
 

@@ -15,7 +15,7 @@
     │   │   ├── StoreOutdated    written by an older version of rag; it is rebuilt automatically
     │   │   ├── StoreBusy        another process is building or writing it
     │   │   ├── StoreUnwritable  no permission, or the disk is full
-    │   │   │   └── StoreReadOnly  its file system is read-only
+    │   │   │   └── StoreReadOnly  its file system is read-only, or it is another user's
     │   │   └── StoreUnreachable the server that stores it does not answer, or refuses the login
     │   ├── ShelfError           the shared stores (RAG_STORES)
     │   │   ├── ShelfUnreachable no answer in time, or the service failed                      (exit code 3)
@@ -51,7 +51,9 @@ where the library is called, with `raise … from error`.
 
 from __future__ import annotations
 
+import errno
 import shlex
+from pathlib import Path
 from typing import Any
 
 
@@ -186,9 +188,19 @@ class StoreUnwritable(StoreError):
         super().__init__(f"cannot write {path}: {why}; {fix}")
         self.path, self.why = path, why
 
+    @staticmethod
+    def of(path: Path, error: OSError) -> StoreUnwritable:
+        """Return the error for a file that the system cannot write."""
+        why = error.strerror or str(error)
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            return StoreReadOnly(path=str(path), why=why)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            why = "no space left on the disk (or the file is larger than allowed)"
+        return StoreUnwritable(path=str(path), why=why)
+
 
 class StoreReadOnly(StoreUnwritable):
-    """The store is on a read-only file system: it can be read, and nothing can be stored."""
+    """The store can be read, and not written: its file system is read-only, or it is another user's."""
 
     def __init__(self, *, path: str, why: str) -> None:
         super().__init__(path=path, why=why, fix="set RAG_HOME to a writable folder")

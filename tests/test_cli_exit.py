@@ -1,6 +1,7 @@
 """How the command ends: output, exit codes and stores are complete without dismantling the interpreter."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,6 +93,31 @@ def test_a_command_that_answers_ends_with_all_that_it_has_started(
     _, errors = asking.communicate(timeout=30)
     assert asking.returncode == -signal.SIGTERM
     assert b"Traceback" not in errors
+
+
+STUCK = """
+import threading
+from rag import __main__ as program
+program._STOPPING_S = 1
+try:
+    program._stop(15, None)
+except SystemExit:
+    threading.Event().wait(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "code"), [((), -signal.SIGALRM), (("unshare", "--pid", "--fork"), 128 + signal.SIGTERM)]
+)
+def test_a_command_that_does_not_stop_is_ended(
+    home: dict[str, str], first: tuple[str, ...], code: int
+) -> None:
+    """Also as the first process of a container, which ignores signals by default."""
+    if first and (
+        shutil.which(first[0]) is None or subprocess.run([*first, "true"], capture_output=True).returncode
+    ):
+        pytest.skip("no process can be the first one here")
+    assert subprocess.run([*first, sys.executable, "-c", STUCK], env=home, timeout=50).returncode == code
 
 
 def test_nohup_is_obeyed(home: dict[str, str]) -> None:

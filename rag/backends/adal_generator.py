@@ -21,9 +21,10 @@ from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.endpoint import only_model, request_limits
 from rag.backends.openai.errors import CallContext, translated
 from rag.backends.openai.reasoning import Habit, Thoughts
-from rag.backends.openai.replies import joined_surrogates, kind_of_end, reason_of_end
+from rag.backends.openai.replies import joined_surrogates, kind_of_end, reason_of_end, refusal_of
 from rag.backends.openai.thought_habits import ThoughtHabit
 from rag.backends.openai.tools import tools_refused
+from rag.backends.openai.written_calls import WrittenCalls
 from rag.backends.tiktoken_counter import counter_of_answers
 from rag.errors import ProviderBroke, ProviderError, RagError, SettingsError
 from rag.settings import Settings
@@ -261,12 +262,12 @@ class AdalGenerator:
 
     def _completed(self, output: Any, answer_tokens: int) -> str:
         ended = AnswerStream(lambda _: iter(()))
-        text = self._whole_text(ended, output, AnswerLimit(answer_tokens, self._counter))
+        text, shown = self._whole_text(ended, output, AnswerLimit(answer_tokens, self._counter))
         self.completion_usage = ended.usage
         if ended.finish_reason == "interrupted":
             message = f"{self._provider} ended the reply of {self._model} early ({ended.early_end})"
             raise ProviderBroke(message, provider=self._provider, retryable=False)
-        return self._require_text(text, ended)
+        return self._require_text(text, ended, shown)
 
     @property
     def calls_tools(self) -> bool:
@@ -282,10 +283,10 @@ class AdalGenerator:
         else:
             output = self._call(prepared.prompt.text, self._answer_kwargs(prepared))
             if not self._ours:
-                yield self._whole(stream, output, limit)
+                yield self._whole(stream, output, limit, is_json=prepared.options.is_json)
                 return
             source, usage = output.api_response, output.usage
-        shown = _Shown(source, limit, self._known_habit)
+        shown = _Shown(source, limit, self._known_habit, is_json=prepared.options.is_json)
         try:
             for piece in source:
                 if (new := shown.take(piece)) is not None:
@@ -302,7 +303,7 @@ class AdalGenerator:
         if (new := self._rest(stream, shown, usage)) is not None:
             yield new
         self._last = stream
-        self._require_text("…" if shown.has_text or stream.calls else "", stream)
+        self._require_text("…" if shown.has_text or stream.calls else "", stream, shown)
 
     async def _apieces(self, stream: AsyncAnswerStream, prepared: Prepared) -> AsyncIterator[str]:
         limit = self._limit(prepared)
@@ -311,10 +312,10 @@ class AdalGenerator:
         else:
             output = await self._acall(prepared.prompt.text, self._answer_kwargs(prepared))
             if not self._ours:
-                yield self._whole(stream, output, limit)
+                yield self._whole(stream, output, limit, is_json=prepared.options.is_json)
                 return
             source, usage = output.api_response, output.usage
-        shown = _Shown(source, limit, self._known_habit)
+        shown = _Shown(source, limit, self._known_habit, is_json=prepared.options.is_json)
         try:
             async for piece in source:
                 if (new := shown.take(piece)) is not None:
@@ -331,7 +332,7 @@ class AdalGenerator:
         if (new := self._rest(stream, shown, usage)) is not None:
             yield new
         self._last = stream
-        self._require_text("…" if shown.has_text or stream.calls else "", stream)
+        self._require_text("…" if shown.has_text or stream.calls else "", stream, shown)
 
     def _rest(self, stream: AnswerStream | AsyncAnswerStream, shown: _Shown, usage: Any) -> str | None:
         """Note how an answer has ended; return the text that was held back.
@@ -341,7 +342,9 @@ class AdalGenerator:
         usage = getattr(shown.source, "usage", None) or usage
         if usage is not None:
             stream.usage = _usage(usage)
-        reason = reason_of_end(shown.source)
+        reason, refusal = reason_of_end(shown.source), refusal_of(shown.source)
+        if refusal:
+            reason = f"it refused: {refusal}"
         stream.finish_reason = "length" if shown.limit.reached else kind_of_end(reason)
         stream.early_end = reason or "" if stream.finish_reason == "interrupted" else ""
         rest = shown.rest(is_cut=stream.finish_reason == "length")
@@ -413,37 +416,60 @@ class AdalGenerator:
         call = CallContext(host=self._provider, key_variable="its environment variable")
         raise translated(error, call) from error
 
-    def _whole(self, stream: AnswerStream | AsyncAnswerStream, output: Any, limit: AnswerLimit) -> str:
-        text, self._last = self._whole_text(stream, output, limit), stream
-        return self._require_text(text, stream)
+    def _whole(
+        self, stream: AnswerStream | AsyncAnswerStream, output: Any, limit: AnswerLimit, *, is_json: bool
+    ) -> str:
+        text, shown = self._whole_text(stream, output, limit, is_json=is_json)
+        self._last = stream
+        return self._require_text(text, stream, shown)
 
-    def _whole_text(self, stream: AnswerStream | AsyncAnswerStream, output: Any, limit: AnswerLimit) -> str:
+    def _whole_text(
+        self,
+        stream: AnswerStream | AsyncAnswerStream,
+        output: Any,
+        limit: AnswerLimit,
+        *,
+        is_json: bool = False,
+    ) -> tuple[str, _Shown]:
         """Return the text of a reply that arrived as a whole; note in `stream` how it has ended."""
         said = next((text for text in (output.data, output.raw_response) if isinstance(text, str)), "")
-        shown = _Shown(output.api_response, limit, "closes" if self._known_habit == "closes" else "")
+        habit: Habit = "closes" if self._known_habit == "closes" else ""
+        shown = _Shown(output.api_response, limit, habit, is_json=is_json)
         begun = shown.take(joined_surrogates(said)) or ""
         rest = self._rest(stream, shown, output.usage) or ""
-        return rest if isinstance(rest, Replacement) else begun + rest
+        return (rest if isinstance(rest, Replacement) else begun + rest), shown
 
-    def _require_text(self, text: str, ended: AnswerStream | AsyncAnswerStream) -> str:
+    def _require_text(self, text: str, ended: AnswerStream | AsyncAnswerStream, shown: _Shown) -> str:
         """Return the text; raise ProviderBroke if it is blank."""
         if text.strip():
             return text
-        why = "try again, or choose another model with --model"
-        if ended.finish_reason == "length":
-            why = "it reached its token limit before any text; raise --answer-tokens (RAG_ANSWER_TOKENS)"
+        other, rephrase = "choose another model with --model", "ask in other words"
+        if refusal := refusal_of(shown.source):
+            why = f"it refused: {refusal.rstrip('.')}. To go on, {rephrase}, or {other}"
         elif ended.early_end:
-            why = f"its server ended it early ({ended.early_end}); ask in other words, or {why[11:]}"
+            why = f"its server ended it early ({ended.early_end}); {rephrase}, or {other}"
+        elif shown.wrote_calls:
+            why = f"it wrote the call of a tool instead; try again, or {other}"
+        elif ended.finish_reason == "length":
+            why = "it reached its token limit before any text; raise --answer-tokens (RAG_ANSWER_TOKENS)"
+        else:
+            why = f"try again, or {other}"
         message = f"{self._model} at {self._provider} gave no answer; {why}"
         raise ProviderBroke(message, provider=self._provider, retryable=not ended.early_end)
 
 
 class _Shown:
-    """The text of one answer as it arrives, up to its token limit and without thoughts."""
+    """The text of one answer as it arrives, up to its token limit, without thoughts and written calls."""
 
-    def __init__(self, source: Any, limit: AnswerLimit, habit: Habit) -> None:
+    def __init__(self, source: Any, limit: AnswerLimit, habit: Habit, *, is_json: bool) -> None:
         self.source, self.limit, self.thoughts = source, limit, Thoughts(habit)
-        self.has_text = False
+        self.has_text, self._is_json = False, is_json
+        self._calls = WrittenCalls()
+
+    @property
+    def wrote_calls(self) -> bool:
+        """Whether the answer was nothing but calls of tools."""
+        return self._calls.found
 
     def take(self, piece: str) -> str | None:
         """Return what can be shown after the next piece; None for nothing."""
@@ -453,14 +479,19 @@ class _Shown:
 
     def rest(self, *, is_cut: bool) -> str | None:
         """Return what was held back until the end; None for nothing."""
-        return self._new(self.thoughts.close(is_cut=is_cut))
+        begun = self._new(self.thoughts.close(is_cut=is_cut))
+        held = self._calls.close(is_cut=is_cut)
+        self.has_text = self.has_text or bool(held.strip())
+        text = (begun or "") + held
+        return Replacement(text) if isinstance(begun, Replacement) else text or None
 
     def _new(self, text: str) -> str | None:
-        if self.thoughts.restarted:
-            self.thoughts.restarted, self.has_text = False, bool(text.strip())
-            return Replacement(text)
+        restarted, self.thoughts.restarted = self.thoughts.restarted, False
+        if restarted:
+            self.has_text, self._calls = False, WrittenCalls()
+        text = text if self._is_json else self._calls.feed(text)
         self.has_text = self.has_text or bool(text.strip())
-        return text or None
+        return Replacement(text) if restarted else text or None
 
 
 def _calls(source: Any, prepared: Prepared) -> tuple[ToolCall, ...]:

@@ -113,17 +113,18 @@ def serve(
     try:
         from rag.serve.config import server_settings, with_shared_memory
         from rag.serve.preflight import check_port
-        from rag.serve.run import make_server, write_logs
+        from rag.serve.run import make_server, with_free_port, write_logs
     except ImportError as error:
         raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error
     wanted = server_settings(with_shared_memory(settings), config, given)
     report_renamed(wanted.repositories)
     check_port(wanted)
+    wanted, listening = with_free_port(wanted)
     running = make_server(wanted)
     sys.setswitchinterval(_SWITCH_S)
     write_logs(wanted)
     say(f"rag: serving on http://{wanted.host}:{wanted.port} (Ctrl-C to stop)")
-    running.run()
+    running.run(listening)
     if not running.started:
         raise ConfigError(f"cannot listen on {wanted.host}:{wanted.port}; is the port in use? Try --port")
     if running.stopped_by is not None:

@@ -87,7 +87,7 @@ class SharedRef:
         return {path: contents.get(blob) for path, blob in blobs.items()}
 
     def shares_history(self, folder: Path) -> bool:
-        """Whether the repository has a commit of a folder's current branch; True if it cannot say."""
+        """Whether the repository is empty, or has a commit of a folder's branch; True if it cannot say."""
         with tempfile.TemporaryDirectory(prefix="rag-shared-") as temporary:
             place = Path(temporary)
             _init(place, run_git(["rev-parse", "--show-object-format"], cwd=folder).decode().strip())
@@ -104,6 +104,9 @@ class SharedRef:
             if shallow.exists():
                 shutil.copy(shallow, place / "shallow")
             try:
+                refs = self.server.call(["ls-remote", "--refs"], place).split()[1::2]
+                if set(refs) <= {REF.encode()}:
+                    return True
                 ask = ["fetch", "--negotiate-only", f"--negotiation-tip={head}"]
                 return bool(self.server.call(ask, place))
             except GitError as failure:

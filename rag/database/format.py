@@ -104,7 +104,7 @@ def write(path: Path, header: Mapping[str, Any], columns: Mapping[str, Array]) -
         temporary = None
         sync_to_disk(path.parent)
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise StoreUnwritable.of(path, error) from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
@@ -226,11 +226,3 @@ def _unreadable(path: Path, error: OSError) -> StoreUnreadable:
     if error.errno == errno.ENOMEM:
         return StoreUnreadable(path=str(path), why=why, fix="free some memory, or raise vm.max_map_count")
     return StoreUnreadable(path=str(path), why=why)
-
-
-def unwritable(path: Path, error: OSError) -> StoreUnwritable:
-    """Return the error for a file that the system cannot write."""
-    why = error.strerror or str(error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        why = "no space left on the disk (or the file is larger than allowed)"
-    return StoreUnwritable(path=str(path), why=why)

@@ -22,7 +22,7 @@ from rag.analysis import TermBags, count_terms
 from rag.database.column_codes import term_hashes
 from rag.database.columns import merge_bags
 from rag.database.digest import Digest
-from rag.database.format import unwritable
+from rag.errors import StoreUnwritable
 from rag.resources import make_private
 
 
@@ -99,7 +99,7 @@ class GroupsOnDisk:
             pickle.dump(group, self._file, protocol=5)
             self._file.flush()
         except OSError as error:
-            raise unwritable(self._store, error) from error
+            raise StoreUnwritable.of(self._store, error) from error
         self.chunks += len(group.bags)
         hashes = np.concatenate([self._hashes, term_hashes(group.bags.vocabulary)])
         counts = np.concatenate([self._counts, group.bags.document_frequency()])

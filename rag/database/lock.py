@@ -29,7 +29,7 @@ def building(path: Path, *, wait_s: float) -> Iterator[bool]:
         make_private(lock.parent)
         file = lock.open("a")
     except OSError as error:
-        raise StoreUnwritable(path=str(lock), why=error.strerror or str(error)) from error
+        raise StoreUnwritable.of(lock, error) from error
     with file:
         deadline = time.monotonic() + wait_s
         waited = False

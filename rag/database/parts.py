@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rag.database.format import read_header, unwritable
+from rag.database.format import read_header
 from rag.database.segment import Segment, open_segment
-from rag.errors import StoreCorrupt, StoreError
+from rag.errors import StoreCorrupt, StoreError, StoreUnwritable
 
 _SUFFIX = ".part.pkl"
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -141,7 +141,7 @@ def keep_as_part(path: Path, part_id: str) -> None:
     try:
         place_part(path, part)
     except OSError as error:
-        raise unwritable(part, error) from error
+        raise StoreUnwritable.of(part, error) from error
 
 
 def place_part(file: Path, part: Path) -> None:

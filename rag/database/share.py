@@ -16,12 +16,12 @@ from typing import Any
 from uuid import uuid4
 
 from rag.database.build import becomes_part
-from rag.database.format import DAMAGE_ERRORS, unwritable
+from rag.database.format import DAMAGE_ERRORS
 from rag.database.lock import building
 from rag.database.parts import is_store, part_path, place_part, remove_unlisted
 from rag.database.segment import Segment, open_segment
 from rag.database.store import Store
-from rag.errors import StoreError
+from rag.errors import StoreError, StoreUnwritable
 from rag.types import Checkout, FileEntry
 
 Elsewhere = Callable[[bool], Store | None]
@@ -92,7 +92,7 @@ def place_store(store: Store, path: Path, *, wait_s: float) -> None:
             place_part(newest, temporary)
             temporary.replace(path)
         except OSError as error:
-            raise unwritable(path, error) from error
+            raise StoreUnwritable.of(path, error) from error
         finally:
             temporary.unlink(missing_ok=True)  # also there if both were already the same file
         remove_unlisted(path, [segment.header["id"] for segment in store.all_parts])

@@ -27,7 +27,6 @@ from rag.request_context import CURRENT, RequestContext, new_request
 from rag.serve.access.identity import identified
 from rag.serve.access.json_limits import check_json
 from rag.serve.access.keys import Caller
-from rag.serve.access.path_prefix import PathPrefix
 from rag.serve.errors import (
     BadRequest,
     Forbidden,
@@ -77,7 +76,7 @@ class RequestMiddleware:
         self._hosts = _LOCAL_NAMES | {name.lower() for name in settings.public_hosts}
         self._any_host = not settings.is_loopback and not settings.public_hosts
         self._identity = service.identity
-        self._prefix = PathPrefix(settings.root_path, settings.trusted_proxies)
+        self._prefix = service.prefix
         self._origins = frozenset(origin.lower() for origin in settings.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,6 +16,7 @@ from rag.diagnosis import Finding
 from rag.errors import ConfigError, RagError, SourceError
 from rag.serve.access.identity import IdentityHeader
 from rag.serve.access.keys import Key
+from rag.serve.access.path_prefix import PathPrefix
 from rag.serve.access.ssrf import git_pins_addresses
 from rag.serve.config import opened_keys, server_settings
 from rag.serve.settings import ServerSettings, check_settings
@@ -140,6 +141,7 @@ def _listening(settings: ServerSettings, stored: Sequence[Key]) -> Finding:
     try:
         has_keys = bool(settings.keys or stored)
         IdentityHeader(settings.identity_header, settings.trusted_proxies)
+        PathPrefix(settings.root_path, settings.trusted_proxies)
         check_settings(settings, has_keys=has_keys or bool(settings.identity_header))
     except RagError as error:
         return Finding("served to", "bad", str(error), "rag keys add NAME")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 
 import uvicorn
@@ -75,6 +77,15 @@ class _Config(uvicorn.Config):
     def load(self) -> None:
         super().load()
         self.loaded_app = with_peer(self.loaded_app)
+
+
+def with_free_port(settings: ServerSettings) -> tuple[ServerSettings, list[socket.socket] | None]:
+    """Return the settings with the port that the system chooses for 0, and the socket that listens there."""
+    if settings.port:
+        return settings, None
+    host = settings.host.strip("[]")
+    listening = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    return replace(settings, port=listening.getsockname()[1]), [listening]
 
 
 def make_server(settings: ServerSettings) -> Server:

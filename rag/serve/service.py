@@ -20,6 +20,7 @@ from rag.ports import SharedState, TextGenerator
 from rag.request_context import MeasuringExecutor
 from rag.serve.access.identity import IdentityHeader
 from rag.serve.access.keys import Caller, KeyRecords, Keyring, Sharing, StoredKeys, named_keys
+from rag.serve.access.path_prefix import PathPrefix
 from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
@@ -74,6 +75,7 @@ class Service:
         shared: what this server shares with others, if it does.
         keyring: the accepted keys.
         identity: the header by which a trusted proxy names the caller.
+        prefix: the path under which a proxy publishes the server.
         limiter: limits on rate and concurrency.
         prepare_pool: searches and renders, in child processes when several questions arrive at once.
         write_batcher: stores turns; those that arrive together are written together.
@@ -98,6 +100,7 @@ class Service:
         self._read_keys_at, self._reading_keys = 0.0, asyncio.Lock()
         self._key_reader = ThreadPoolExecutor(1, thread_name_prefix="rag-keys")
         self.identity = IdentityHeader(settings.identity_header, settings.trusted_proxies)
+        self.prefix = PathPrefix(settings.root_path, settings.trusted_proxies)
         check_settings(settings, has_keys=is_known)
         check_git(settings.allow_urls)
         self.settings = settings

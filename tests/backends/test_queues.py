@@ -10,7 +10,7 @@ import pytest
 
 from rag.backends.queue.postgres import _TAKE, _WAITING, PostgresJobs
 from rag.backends.queue.schema import MIGRATIONS
-from rag.errors import SettingsError, StoreTooNew
+from rag.errors import NotFound, SettingsError, StoreTooNew
 from rag.job_queue import Jobs
 from tests.contracts.jobs import JobsContract
 from tests.servers.postgres import LocalPostgres
@@ -110,14 +110,35 @@ def test_jobs_that_wait_in_the_tables_of_an_earlier_version_wait_on(postgres: Lo
         assert waiting == [("k2", "waiting", "ann", True), ("k1", "waiting", "ann", True)]
         leased = queue.lease("worker")
         assert leased is not None and (leased.key, leased.args) == ("k1", {"of": "a"})
+        assert (leased.id, queue.job(2).key) == (1, "k2")
+        for ended in (3, 4, 9):
+            with pytest.raises(NotFound):
+                queue.job(ended)
+        assert queue.enqueue("k10", {}).id == 10
         queue.close()
+        with psycopg.connect(url) as db:
+            assert {name for (name,) in db.execute(NAMES)} == {"job", "served", "schema_version"}
 
 
+NAMES = """
+SELECT relname FROM pg_class WHERE relnamespace = 'rag_jobs'::regnamespace AND relkind IN ('r', 'c')
+UNION SELECT proname FROM pg_proc WHERE pronamespace = 'rag_jobs'::regnamespace
+UNION SELECT typname FROM pg_type WHERE typnamespace = 'rag_jobs'::regnamespace AND typtype = 'e'
+"""
 EARLIER = """
 CREATE TABLE schema_version (version integer NOT NULL);
 INSERT INTO schema_version VALUES (2);
-CREATE TABLE procrastinate_jobs (id bigint, status text, lock text, args jsonb NOT NULL DEFAULT '{"of": "a"}',
-    abort_requested boolean NOT NULL DEFAULT false);
+CREATE TYPE procrastinate_job_status AS ENUM ('todo', 'doing', 'succeeded');
+CREATE TYPE procrastinate_job_to_defer AS (lock text);
+CREATE TABLE procrastinate_jobs (id bigserial PRIMARY KEY, status procrastinate_job_status, lock text,
+    args jsonb NOT NULL DEFAULT '{"of": "a"}', abort_requested boolean NOT NULL DEFAULT false);
+SELECT setval('procrastinate_jobs_id_seq', 9);
+CREATE TABLE procrastinate_events (job_id bigint REFERENCES procrastinate_jobs);
+CREATE FUNCTION procrastinate_defer(jobs procrastinate_job_to_defer[]) RETURNS void LANGUAGE sql AS '';
+CREATE FUNCTION procrastinate_noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+CREATE TRIGGER procrastinate_noted AFTER UPDATE ON procrastinate_jobs
+    FOR EACH ROW EXECUTE PROCEDURE procrastinate_noted();
+CREATE SEQUENCE rag_lease;
 CREATE TABLE rag_job (id bigint, kind text, key text, namespace text, asked boolean,
     created timestamptz NOT NULL DEFAULT now());
 CREATE TABLE rag_served (); CREATE TABLE rag_queue ();

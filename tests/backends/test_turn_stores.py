@@ -664,7 +664,9 @@ def test_a_folder_without_permission_is_named() -> None:
         os.setuid(65534)  # file modes do not bind root
     for path in map(Path, sys.argv[1:]):
         try:
-            SqliteTurnStore(path)
+            store = SqliteTurnStore(path)
+            assert store.namespaces() == []
+            store.put_records({"key": b"value"}, shelf="kept")
         except StoreUnwritable as error:
             print(error)
     """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 from datetime import timedelta
+from urllib.request import urlopen
 
 import pytest
-from command import rag
+from command import command, rag
 from keys_given import add_key, memory_in, read_keys, with_keys
 from live_server import SAMPLE
 
@@ -148,3 +150,30 @@ def test_keys_that_expire_soon_are_reported(tmp_path):
     until = now_utc() + timedelta(days=1)
     with_keys(memory, lambda keys: rotate_key(keys, "later", previous_until=until))
     assert "later" not in preflight._keys(settings, read_keys(memory)).detail  # only its previous key ends
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--trusted-proxy", "zz", "'zz' is not an address or network of a proxy"),
+        ("--trusted-proxy", "*", "'*' is not an address or network of a proxy"),
+        ("--root-path", "my rag", "'my rag' is not a path prefix"),
+    ],
+)
+def test_a_proxy_that_does_not_exist_is_refused(free_port, option, value, words):
+    done = rag("serve", f"sample={SAMPLE}", "--port", free_port, option, value)
+    assert done.code == 2 and words in done.err and "serving on" not in done.err
+
+
+def test_the_address_of_a_free_port_is_printed():
+    with subprocess.Popen(
+        command("serve", f"sample={SAMPLE}", "--port", 0), stderr=subprocess.PIPE
+    ) as running:
+        try:
+            assert running.stderr is not None
+            line = next(line for line in running.stderr if b"serving on" in line).decode()
+            address = re.search(r"http://127\.0\.0\.1:[1-9]\d*", line)[0]
+            with urlopen(f"{address}/health", timeout=20) as reply:
+                assert reply.status == 200
+        finally:
+            running.terminate()

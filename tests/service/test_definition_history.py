@@ -13,6 +13,7 @@ from command import rag
 from conftest import git
 from hypothesis import given
 from hypothesis import strategies as st
+from live_server import serving
 
 from rag.corpus import line_history
 from rag.corpus.line_history import history_of_lines
@@ -20,7 +21,7 @@ from rag.errors import SourceError
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.history import asked_about
 from rag.retrieval.question import parse_question
-from rag.service import Dialog, Engine, converse
+from rag.service import Dialog, Engine, converse, locate
 from rag.settings import Settings
 from rag.types import Answer, SearchFilter
 
@@ -112,6 +113,31 @@ def test_the_history_of_a_file(engine: Engine, folder: Path) -> None:
     assert "by Cleo on 2026-05-03" in facts.summary
 
 
+FILES = {
+    "Why was src/sign.py added?": "src/sign.py",
+    "Why was sign.py introduced?": "src/sign.py",
+    "When was src/sign.py created and by whom?": "src/sign.py",
+    "Who added src/sign.py?": "src/sign.py",
+    "Why did we add sign.py?": "src/sign.py",
+    "When did Ann add src/sign.py?": "src/sign.py",
+    "What is the reason src/sign.py was added?": "src/sign.py",
+    "When was Dockerfile added?": "Dockerfile",
+    "Who added the Dockerfile?": "Dockerfile",
+}
+
+
+@pytest.mark.parametrize("question", FILES)
+def test_when_and_why_a_file_was_added(engine: Engine, folder: Path, question: str) -> None:
+    (folder / "Dockerfile").write_text("FROM scratch\n")
+    committed(
+        folder, "# Why a file was added.\n" + THIRD, "Ship it", author="Dan <d@d.org>", day="2026-06-01"
+    )
+    facts = asked(engine, folder, question).code_facts
+    assert facts is not None and facts.subject == FILES[question] and facts.certain_count
+    first = "by Dan on 2026-06-01" if facts.subject == "Dockerfile" else "by Ann on 2024-03-01"
+    assert f"introduced {first}" in facts.summary
+
+
 def test_no_address_and_no_markup_of_a_commit_is_shown(engine: Engine, folder: Path) -> None:
     answer = asked(engine, folder, "Why was sign added?")
     assert "@" not in answer.text and "](http" not in answer.text and "Signed-off" not in answer.text
@@ -185,6 +211,27 @@ def test_a_search_shows_the_history_too(folder: Path) -> None:
     assert done.json["code_facts"]["kind"] == "history" and done.json["hits"][0]["symbol"] == "sign"
 
 
+def test_every_interface_knows_when_a_file_was_added(folder: Path, tmp_path: Path) -> None:
+    question = "Why was src/sign.py added?"
+    told = "introduced by Ann on 2024-03-01"
+    with serving(tmp_path, repositories=(("signer", locate(str(folder))),)) as server:
+        server.ready()
+        body = {"question": question, "repositories": ["signer"]}
+        assert told in str(server.post("/api/ask", body).json)
+        assert told in str(server.post("/api/search", body).json)
+        client = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
+        headers = {"Mcp-Session-Id": server.post("/mcp", message).headers["mcp-session-id"]}
+        for tool, name in (("ask_question", "question"), ("explore", "question")):
+            message |= {"method": "tools/call", "params": {"name": tool, "arguments": {name: question}}}
+            result = server.post("/mcp", message, headers=headers).json["result"]
+            assert told in result["content"][0]["text"], (tool, result)
+
+
 QUESTIONS = {
     "Who last changed load?": "changed",
     "Which commit changed load?": "changed",
@@ -197,6 +244,10 @@ QUESTIONS = {
     "Who wrote load?": "introduced",
     "Why was load introduced?": "introduced",
     "When did load appear?": "introduced",
+    "When did they add load?": "introduced",
+    "Why did anyone add load?": "introduced",
+    "Why did the job add a row? It was full.": None,
+    "Why was it slow? load.py was added.": None,
     "Where is a token created?": None,
     "When is a session created?": None,
     "Who calls load?": None,

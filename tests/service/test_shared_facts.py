@@ -383,13 +383,23 @@ def test_nothing_is_pushed_to_another_repository_without_agreement(
     other = tmp_path / "other"
     git(tmp_path, "init", "--quiet", "other")
     git(other, "-c", "user.name=o", "-c", "user.email=o@o", "commit", "--quiet", "--allow-empty", "-m", "o")
-    for place in (other, git(tmp_path, "init", "--quiet", "--bare", "empty.git") or tmp_path / "empty.git"):
-        refused = run(ann, "facts", "push", "--repo", ann.folder, "--remote", place)
-        assert refused.code == 2 and "seems to be another repository" in refused.err
-        assert git(place, "for-each-ref", REF) == ""
-        assert ann.pull(remote=str(place)).received == 0
-        agreed = run(ann, "facts", "push", "--repo", ann.folder, "--remote", place, "--yes", "--json")
-        assert agreed.json["sent"] == 1
+    refused = run(ann, "facts", "push", "--repo", ann.folder, "--remote", other)
+    assert refused.code == 2 and "seems to be another repository" in refused.err
+    assert git(other, "for-each-ref", REF) == ""
+    assert ann.pull(remote=str(other)).received == 0
+    agreed = run(ann, "facts", "push", "--repo", ann.folder, "--remote", other, "--yes", "--json")
+    assert agreed.json["sent"] == 1
+    assert "seems to be another repository; the facts are shared there anyway" in agreed.err
+
+
+def test_an_empty_repository_is_no_other_one(ann: Member, tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet", "--bare", "empty.git")
+    for fact in (CHECKED, "Tokens expire after an hour."):
+        ann.add(fact)
+        pushed = run(ann, "facts", "push", "--repo", ann.folder, "--remote", tmp_path / "empty.git", "--yes")
+        assert pushed.code == 0 and "another repository" not in pushed.err
+    pushed = run(ann, "facts", "push", "--repo", ann.folder, "--remote", tmp_path / "empty.git", "--json")
+    assert (pushed.code, pushed.json["sent"]) == (0, 0)
 
 
 @pytest.mark.parametrize(

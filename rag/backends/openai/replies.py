@@ -123,8 +123,27 @@ def reason_of_end(reply: Any) -> str | None:
 _MAX_REASON_CHARS = 60
 
 
+def refusal_of(reply: Any) -> str:
+    """Return the words with which a model refuses to answer, "" for none: of a stream or a whole reply."""
+    choices = getattr(reply, "choices", None)
+    said = getattr(choices[0], "message", None) if isinstance(choices, list) and choices else reply
+    words = _refusal_in(getattr(said, "refusal", None), getattr(said, "content", None))
+    words = "".join(char for char in " ".join(words.split()) if char.isprintable())
+    return words if len(words) <= _MAX_REFUSAL_CHARS else words[:_MAX_REFUSAL_CHARS] + "…"
+
+
+_MAX_REFUSAL_CHARS = 300
+
+
+def _refusal_in(refusal: Any, content: Any) -> str:
+    """Return a refusal in the field of that name, or in parts of the content."""
+    parts = content if isinstance(content, list) else ()
+    found = [refusal, *(part.get("refusal") for part in parts if isinstance(part, Mapping))]
+    return "".join(joined_surrogates(words) for words in found if isinstance(words, str))
+
+
 class Tally:
-    """The state of a streamed answer: characters received, tool calls, usage, and finish reason.
+    """The state of a streamed answer: characters received, tool calls, refusal, usage, and finish reason.
 
     `is_separate` is set when the server sends thoughts separately.
     """
@@ -138,6 +157,7 @@ class Tally:
         self.usage: Any = None
         self.finish_reason: str | None = None
         self.is_separate = False
+        self.refusal = ""
         self.parts = CallParts()
 
     def take(self, event: Any) -> str:
@@ -160,14 +180,16 @@ class Tally:
             if isinstance(said, Mapping) and not (name == "message" and self.has_begun):
                 self.parts.add(said.get("tool_calls"))
                 self.is_separate = self.is_separate or any(said.get(field) for field in _SEPARATE)
-                if content := said.get("content"):
+                content = said.get("content")
+                self.refusal += _refusal_in(said.get("refusal"), content)
+                if content:
                     return self._counted(content, is_last=False)
         return ""
 
     @property
     def has_begun(self) -> bool:
-        """Whether a part of the reply has arrived: text, or a tool call."""
-        return bool(self.characters or self.parts.calls)
+        """Whether a part of the reply has arrived: text, a refusal, or a tool call."""
+        return bool(self.characters or self.refusal or self.parts.calls)
 
     def _counted(self, content: Any, *, is_last: bool) -> str:
         """Return the text; the first half of a character waits for the second."""

@@ -87,6 +87,11 @@ class _Ended:
         return self._tally.parts.calls
 
     @property
+    def refusal(self) -> str:
+        """The words with which the model refuses to answer so far."""
+        return self._tally.refusal
+
+    @property
     def has_separate_thoughts(self) -> bool:
         """Whether the server has sent thoughts separately so far."""
         return self._tally.is_separate

@@ -39,17 +39,49 @@ _JOBS: LiteralString = """
     CREATE INDEX job_ended ON job (ended);
 """
 _FROM_PROCRASTINATE: LiteralString = """
-    DO $$ BEGIN
+    DO $$
+    DECLARE
+        here regnamespace := current_schema()::regnamespace;
+        last bigint;
+        numbers text;
+        leftover text;
+    BEGIN
     IF to_regclass('procrastinate_jobs') IS NOT NULL THEN
-        INSERT INTO job (key, lock, args, namespace, asked, created)
-        SELECT o.key, regexp_replace(j.lock, '^rag:', ''), j.args, o.namespace, o.asked, o.created
+        SELECT coalesce(max(id), 0) INTO last FROM procrastinate_jobs;
+        numbers := pg_get_serial_sequence('procrastinate_jobs', 'id');
+        IF numbers IS NOT NULL THEN
+            EXECUTE 'SELECT greatest($1, last_value) FROM ' || numbers INTO last USING last;
+        END IF;
+        PERFORM setval(pg_get_serial_sequence('job', 'id'), last + 1, false);
+        INSERT INTO job (id, key, lock, args, namespace, asked, created)
+        SELECT id, o.key, regexp_replace(j.lock, '^rag:', ''), j.args, o.namespace, o.asked, o.created
         FROM procrastinate_jobs j JOIN rag_job o USING (id)
         WHERE j.status::text IN ('todo', 'doing') AND NOT j.abort_requested AND o.kind = 'index'
         ORDER BY id ON CONFLICT DO NOTHING;
-        DROP TABLE procrastinate_jobs, rag_job, rag_served, rag_queue CASCADE;
+        FOREACH leftover IN ARRAY ARRAY(
+            SELECT 'TABLE ' || oid::regclass FROM pg_class WHERE relnamespace = here AND relkind IN ('r', 'p')
+                AND (starts_with(relname, 'procrastinate_') OR starts_with(relname, 'rag_'))
+            UNION ALL SELECT 'SEQUENCE ' || oid::regclass FROM pg_class
+                WHERE relnamespace = here AND relname = 'rag_lease'
+            UNION ALL SELECT 'ROUTINE ' || oid::regprocedure FROM pg_proc
+                WHERE pronamespace = here AND starts_with(proname, 'procrastinate_')
+            UNION ALL SELECT 'TYPE ' || oid::regtype FROM pg_type WHERE typnamespace = here
+                AND starts_with(typname, 'procrastinate_') AND (typtype = 'e' OR typtype = 'c' AND
+                    EXISTS (SELECT FROM pg_class WHERE pg_class.oid = typrelid AND relkind = 'c'))
+        ) LOOP
+            -- CASCADE may have dropped it already; IF EXISTS does not help a routine whose types are gone.
+            BEGIN
+                EXECUTE 'DROP ' || leftover || ' CASCADE';
+            EXCEPTION WHEN undefined_table OR undefined_object OR undefined_function THEN
+                NULL;
+            END;
+        END LOOP;
     END IF;
     END $$;
 """
-"""Versions before 0.3 kept their jobs in tables of procrastinate, which were the first two versions."""
+"""Versions before 0.3 kept their jobs in tables of procrastinate, which were the first two versions.
+
+Waiting jobs keep their ids, and new ones have higher ids than all before, so that no old id names a new job.
+"""
 
 MIGRATIONS: tuple[LiteralString, ...] = ("", "", _JOBS + _FROM_PROCRASTINATE)

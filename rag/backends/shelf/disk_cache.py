@@ -221,7 +221,7 @@ class DiskCache:
         try:
             yield
         except OSError as error:
-            raise StoreUnwritable(path=str(self.folder), why=error.strerror or str(error)) from error
+            raise StoreUnwritable.of(self.folder, error) from error
 
 
 def _incomplete(place: Path, generation: ShelfGeneration) -> bool:

@@ -115,15 +115,12 @@ def foreign_code(connection: sqlite3.Connection) -> str | None:
 
 
 def _is_frozen(path: Path) -> bool:
-    """Return whether nobody can write a file, as its file system is read-only and there is no log to replay.
-
-    Only then may it be read without the locks, which need a file next to it.
-    """
+    """Return whether this user cannot write a file, or make one in its folder: the locks need one."""
+    file = Path(os.path.realpath(path))
     try:
-        if not os.statvfs(path).f_flag & os.ST_RDONLY:
-            return False
-        log = path.with_name(f"{path.name}-wal")
-        return not (log.exists() and log.stat().st_size)
+        folder = next(parent for parent in file.parents if parent.exists())
+        is_open = os.access(folder, os.W_OK) and (not file.exists() or os.access(file, os.W_OK))
+        return folder.is_dir() and not is_open
     except OSError:
         return False
 
@@ -135,13 +132,14 @@ class _Link:
         self.lock = threading.RLock()
         self.connection: sqlite3.Connection | None = None
         self.file: tuple[int, int] | None = None
-        self.is_exclusive = False
-        """Whether the connection keeps all others out, as there is no room for the file that they share."""
+        self.is_brief = False
+        """Whether it is closed after each transaction: it keeps all others out, as there is no room for the
+        file that they share; or it reads without locks what the owner may write."""
 
     def close(self) -> None:
         if self.connection is not None:
             self.connection.close()
-            self.connection, self.is_exclusive = None, False
+            self.connection, self.is_brief = None, False
 
 
 class SqliteFile:
@@ -240,7 +238,7 @@ class SqliteFile:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         if self._is_frozen and begin != _READING:
-            raise StoreReadOnly(path=str(self.path), why="its file system is read-only")
+            raise StoreReadOnly(path=str(self.path), why="it is read-only for this user")
         link = self._reader if begin == _READING and not self.is_together else self._writer
         with link.lock, self.translated():
             connection = self._connected(link)
@@ -261,7 +259,7 @@ class SqliteFile:
                 self._let_others_in(link)
 
     def _let_others_in(self, link: _Link) -> None:
-        if link.is_exclusive:
+        if link.is_brief:
             link.close()
 
     def _check_open(self, connection: sqlite3.Connection) -> None:
@@ -278,11 +276,12 @@ class SqliteFile:
         if link.connection is None:
             try:
                 link.connection = self._prepared()
+                link.is_brief = self._is_frozen and self.path.exists()
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode not in NO_SHARED_MEMORY:
                     raise
                 # Without the file of shared memory, what is stored can still be read, by one at a time.
-                link.connection, link.is_exclusive = self._prepared(exclusive=True), True
+                link.connection, link.is_brief = self._prepared(exclusive=True), True
             link.file = file_identity(self.path)
         return link.connection
 
@@ -299,12 +298,7 @@ class SqliteFile:
 
     def _opened(self) -> sqlite3.Connection:
         if self._is_frozen:
-            return sqlite3.connect(
-                f"{self.path.as_uri()}?mode=ro&immutable=1",
-                uri=True,
-                isolation_level=None,
-                check_same_thread=False,
-            )
+            return sqlite3.connect(self._frozen_uri, uri=True, isolation_level=None, check_same_thread=False)
         with _OPENING:
             try:
                 make_private(self.path.parent)
@@ -313,23 +307,31 @@ class SqliteFile:
             except FileExistsError:
                 pass
             except OSError as error:
-                why = error.strerror or str(error)
-                raise StoreUnwritable(path=str(self.path), why=why) from error
+                raise StoreUnwritable.of(self.path, error) from error
         return sqlite3.connect(
             self.path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
         )
+
+    @property
+    def _frozen_uri(self) -> str:
+        """What is read of a file that cannot be written: nothing if it is missing. A log needs the locks."""
+        if not self.path.exists():
+            return "file::memory:"
+        log = self.path.with_name(f"{self.path.name}-wal")
+        is_logged = log.exists() and log.stat().st_size
+        return f"{self.path.as_uri()}?mode=ro" + ("" if is_logged else "&immutable=1")
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         connection.row_factory = sqlite3.Row
         connection.text_factory = _decode
         connection.execute("PRAGMA cache_size = -32000")  # in KiB: the upper pages of a large file's indexes
         version = self._version(connection)
-        if self._is_frozen:
+        if self._is_frozen and self.path.exists():
             if version < len(self._migrations):
                 why = "it has an older version, and is read-only"
                 raise StoreReadOnly(path=str(self.path), why=why)
             return
-        if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        if not self._is_frozen and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self._write_ahead(connection)
         if version < len(self._migrations):
             self._migrate(connection)
@@ -425,7 +427,8 @@ class SqliteFile:
         if code in _BUSY:
             return StoreBusy(path=str(self.path), waited_s=self._busy_timeout_s, doing="writing")
         if code in _UNWRITABLE:
-            return StoreUnwritable(path=str(self.path), why=str(error))
+            kind = StoreReadOnly if self._is_frozen else StoreUnwritable
+            return kind(path=str(self.path), why=str(error))
         if "no such module" in str(error):
             return SettingsError(
                 f"the SQLite of this Python was built without FTS5 ({error}); use another Python, or "

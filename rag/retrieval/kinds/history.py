@@ -20,7 +20,9 @@ Asks = Literal["changed", "introduced"]
 _MADE = r"(?:added|introduced|created|written|implemented|born)"
 _CHANGED = r"(?:changed|modified|edited|touched|updated|rewritten|refactored|altered)"
 _PAST = r"(?:was|were|did|has|have|had|got)"
-_GAP = r"\b[^.?!\n]{0,120}?\b"
+_ANYONE = r"(?:we|you|they|anyone|someone|somebody)"
+_GAP = r"\b(?:[^.?!\n]|\.(?=\w)){0,120}?\b"
+"""Words of the same sentence; `auth.py` is one."""
 _PATTERNS: Mapping[Asks, str] = {
     "changed": "|".join(
         (
@@ -34,8 +36,9 @@ _PATTERNS: Mapping[Asks, str] = {
     "introduced": "|".join(
         (
             rf"\b(?:who|which commits?|what commits?)\s+(?:{_MADE}|wrote|authored|made)\b",
-            rf"\b(?:when|why) {_PAST}\b{_GAP}{_MADE}\b",
-            r"\bsince when\b|\b(?:author|origin) of\b|\b(?:when|why) did\b[^.?!\n]{0,120}?\bappear\b",
+            rf"\b(?:when|why) {_PAST}\b{_GAP}{_MADE}\b|\breason\b{_GAP}\bwas {_MADE}\b",
+            rf"\bsince when\b|\b(?:author|origin) of\b|\b(?:when|why) did\b{_GAP}appear\b",
+            rf"\b(?:when did\b{_GAP}|why did {_ANYONE} )(?:add|introduce|create)\b",
         )
     ),
 }
@@ -86,6 +89,7 @@ def subject_of(
     found = chain(
         (_definition(name, ranked, indexes, question.near) for name in question.focus if parsed.dependent),
         (_definition(name, ranked, indexes) for name in written),
+        (_file(word, indexes) for word in written if word != word.lower()),  # Dockerfile, LICENSE
     )
     if subject := next((one for one in found if one), None):
         return subject

@@ -132,13 +132,19 @@ def _plain(name: bytes) -> bytes:
     return name.lower().replace(b"_", b"-")
 
 
-def _network(text: str) -> Network:
+def proxy_network(text: str) -> Network:
+    """Return the address or network of a proxy. Raises SettingsError: it is none."""
     try:
         network: Network = ipaddress.ip_network(text.strip(), strict=False)
     except ValueError as error:
         raise SettingsError(
             f"{text!r} is not an address or network of a proxy, such as 10.0.0.5 or 10.0.0.0/24: {error}"
         ) from error
+    return network
+
+
+def _network(text: str) -> Network:
+    network = proxy_network(text)
     if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
         mapped = network.network_address.ipv4_mapped
         network = ipaddress.IPv4Network((mapped or 0, network.prefixlen - _MAPPED.prefixlen))

@@ -5,13 +5,12 @@ It is a setting, or the header `X-Forwarded-Prefix` of a trusted proxy. The prox
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import MutableMapping
 from typing import Any
 
 from rag.errors import SettingsError
-from rag.serve.access.identity import PEER, is_within
+from rag.serve.access.identity import PEER, is_within, proxy_network
 
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]{0,63}){1,8}")
 _HEADER = b"x-forwarded-prefix"
@@ -26,14 +25,14 @@ class PathPrefix:
         proxies: the addresses and networks whose header is read; none means loopback.
 
     Raises:
-        SettingsError: the setting is not a path such as `/rag`.
+        SettingsError: the setting is not a path such as `/rag`, or a proxy is no address.
     """
 
     def __init__(self, configured: str, proxies: tuple[str, ...]) -> None:
         self._configured = configured.rstrip("/")
         if self._configured and not _PREFIX.fullmatch(self._configured):
             raise SettingsError(f"{configured!r} is not a path prefix; write it as /rag")
-        self._networks = [ipaddress.ip_network(one, strict=False) for one in proxies or _LOOPBACK]
+        self._networks = [proxy_network(one) for one in proxies or _LOOPBACK]
 
     def apply(self, scope: MutableMapping[str, Any]) -> None:
         """Set the `root_path` of a request, and remove the prefix from its path if the proxy has not."""

@@ -90,7 +90,7 @@ class _Ours:
 
     `folder` is the source's path in its repository; `key` identifies both and the remote; without an `author`
     the remote is only read. `given` are the files of conversations to push, by path; with a `related` folder,
-    only to a repository that shares its history.
+    only to a repository that shares its history, or to any if `unrelated`.
     """
 
     engine: Engine
@@ -101,6 +101,7 @@ class _Ours:
     scope: FactScope | None
     given: Mapping[str, bytes]
     related: Path | None
+    unrelated: bool
 
     @property
     def namespace(self) -> str:
@@ -129,7 +130,7 @@ def exchange_facts(
         conversations: also share these.
         scope: whose facts; None is the scope of the settings.
         report: receives notices.
-        unrelated: also push to a repository that has no commit of the folder's history.
+        unrelated: also push to a repository that has no commit of the folder's history; a notice says so.
 
     Raises:
         ConfigError: the folder has no such remote, something must not be shared, the remote is another
@@ -144,8 +145,8 @@ def exchange_facts(
     server = GitServer(used, settings.git_token, settings.git_timeout_s, report or engine.notice)
     shared = dict(shared_conversation(engine, one, source) for one in conversations)
     given = {f"{_CONVERSATIONS}{name}": content for name, content in shared.items()}
-    related, key = top if push and not unrelated else None, f"{source.location}\n{address}"
-    ours = _Ours(engine, source, folder, key, author, scope, given, related)
+    related, key = top if push else None, f"{source.location}\n{address}"
+    ours = _Ours(engine, source, folder, key, author, scope, given, related, unrelated)
     with shared_files(server, _object_format(top)) as there:
         for _ in range(_TRIES):
             done = FactExchange(used)
@@ -164,10 +165,7 @@ def _exchange_facts(ours: _Ours, there: SharedRef, done: FactExchange) -> None:
     rejected = {fact.id for fact in facts.all(source.location) if fact.state == "rejected"}
     there.fetch()
     if ours.related is not None and not there.shares_history(ours.related):
-        raise ConfigError(
-            f"{there.server.location} has no commit of {ours.related}: it seems to be another repository. "
-            "Nothing was pushed; use --yes to share the facts there anyway"
-        )
+        _to_another(ours, f"{there.server.location} has no commit of {ours.related}", there.server.report)
     found = there.read(path for path in there.blobs if path.startswith(_FACTS))
     files = {path.removeprefix(_FACTS): content for path, content in found.items()}
     remote = _of_remote(files, source, folder, rejected)
@@ -189,6 +187,14 @@ def _exchange_facts(ours: _Ours, there: SharedRef, done: FactExchange) -> None:
     done.received = sum(content is not None for content in taken.values())
     done.deleted_here = len(taken) - done.received
     _keep_base(ours, merged if ours.author else remote.files)
+
+
+def _to_another(ours: _Ours, why: str, report: Callable[[str], None]) -> None:
+    """Refuse to push to another repository, or say that it is done."""
+    found = f"{why}: it seems to be another repository"
+    if not ours.unrelated:
+        raise ConfigError(f"{found}. Nothing was pushed; use --yes to share the facts there anyway")
+    report(f"{found}; the facts are shared there anyway, because of --yes")
 
 
 def _take_conversations(ours: _Ours, there: SharedRef, done: FactExchange) -> None:

@@ -46,7 +46,7 @@ def check(
         typer.Option("--fix", help="Correct paths and lines that have moved in the files, nothing else."),
     ] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="List what is true too, and what never existed.")
+        bool, typer.Option("--all", help="List what is true too, and what names nothing.")
     ] = False,
 ) -> None:
     """Check what texts say of the code: paths, lines, symbols, commands and settings that they name.
@@ -167,7 +167,7 @@ def _summarize(found: Sequence[CheckedClaim], fixed: int, texts: int) -> None:
     states = Counter(one.state for one in found)
     unknown = states.pop("absent", 0)
     known = ", ".join(f"{count:,} {state}" for state, count in states.most_common()) or "nothing to compare"
-    more = f"; {unknown:,} other words were never in the repository" if unknown else ""
+    more = f"; {unknown:,} other words name nothing in the repository" if unknown else ""
     say(f"rag: {counted(texts, 'text')}: {known}{more}")
     fixable = sum(1 for one in found if one.fix)
     if fixed:

@@ -185,14 +185,13 @@ def add(
 ) -> None:
     """Store a fact. It depends on the places that it names, and with --turn on the lines that the turn cites.
 
-    rag facts add "Tokens are checked in src/auth.py:4-6 by check_token" --repo .
+    rag facts add "Tokens are checked in src/auth.py:4-6 by check_token"
 
     rag facts add "Sessions end after one hour" --turn 2
 
-    rag facts add "Releases are cut on Fridays" --repo .
-
     rag facts add "Releases are cut on Mondays" --repo . --supersedes 3f2c
     """
+    from rag.service import locate
     from rag.service.checks.facts import add_fact, facts_of
 
     with opened_engine() as engine:
@@ -201,7 +200,7 @@ def add(
             engine,
             text,
             turn=stated,
-            source=_source(repo),
+            source=locate(repo) if repo or stated is None else None,
             scope=scope,
             supersedes=supersedes or (),
         )

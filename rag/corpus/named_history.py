@@ -5,18 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby, takewhile
 from pathlib import Path
 
 from rag.corpus.git import GitError, run_git
+from rag.corpus.history import files_at
 from rag.errors import SourceError
 
 MAX_SECONDS = 20.0
 _MAX_BYTES = 64 << 20
 _MAX_VERSIONS = 20_000
+_MAX_BLOBS = 10_000
+"""The number of ids that fit into a command."""
 _BLAMED = re.compile(rb"^([0-9a-f]{40,64}) \d+ (\d+)", re.MULTILINE)
 _ORIGIN = re.compile(r"([0-9a-f]{40,64}) (\d+) \d+")
 _CHANGE = re.compile(r":\d+ \d+ ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*")
 _MAX_PATTERN_CHARS = 20_000
+_MAX_DEPTH = 100
+"""How deeply PCRE lets groups be nested is 250."""
 _MAX_IGNORED_CALLS = 64
 _EXACT = ("--no-color", "--no-line-number", "--no-column", "--no-full-name", "--no-recurse-submodules")
 
@@ -70,28 +76,59 @@ def line_origins(
 
 
 def files_with(
-    root: Path,
-    names: Collection[str],
-    commits: Sequence[str] = (),
-    *,
-    is_git: bool = True,
-    left_out: set[str] | None = None,
-) -> dict[str, dict[str, list[str]]]:
-    """Return the files that hold each name as a whole word, by commit, then name.
+    root: Path, names: Collection[str], *, is_git: bool = True, left_out: set[str] | None = None
+) -> dict[str, list[str]]:
+    """Return the files in a folder as it is that hold each name as a whole word; it need not be one of git's.
 
-    Without commits the folder is searched as it is, and its commit is ""; it need not be one of git's. Names
-    with too many uses to list are left out, and added to `left_out`.
+    Names with too many uses to list are left out, and added to `left_out`.
 
     Raises:
         SourceError: git takes too long.
     """
+    found: dict[str, list[str]] = {}
+    for path, name in _uses(root, names, ["--untracked" if is_git else "--no-index"], left_out):
+        found.setdefault(name, []).append(path)
+    return found
+
+
+def files_once_with(
+    root: Path,
+    names: Collection[str],
+    commits: Collection[str],
+    *,
+    unsearched: Collection[str] = (),
+    left_out: set[str] | None = None,
+) -> dict[str, dict[str, list[str]]]:
+    """Return the files that held each name as a whole word, by commit, then name.
+
+    Versions of files that several commits have are searched once, and those with an id in `unsearched` never.
+
+    Raises:
+        SourceError: git takes too long.
+    """
+    listings = {one: listing.files for one in commits if (listing := files_at(root, one)) is not None}
+    blobs = sorted({blob for files in listings.values() for blob in files.values()} - set(unsearched))
+    held: dict[str, list[str]] = {}
+    for start in range(0, len(blobs), _MAX_BLOBS):
+        for blob, name in _uses(root, names, blobs[start : start + _MAX_BLOBS], left_out):
+            held.setdefault(blob, []).append(name)
     found: dict[str, dict[str, list[str]]] = {}
-    known = set(commits)
-    parts = list(_parts(sorted(names)))
+    for commit, files in listings.items():
+        for path, blob in files.items():
+            for name in held.get(blob, ()):
+                found.setdefault(commit, {}).setdefault(name, []).append(path)
+    return found
+
+
+def _uses(
+    root: Path, names: Collection[str], where: Sequence[str], left_out: set[str] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the files or blobs with each name, each pair once."""
+    parts = list(_parts(sorted(set(names))))
     while parts:
         part = parts.pop()
         try:
-            lines = _grep(root, part, list(commits) or ["--untracked" if is_git else "--no-index"])
+            lines = _grep(root, part, where)
         except _TooMany:
             half = len(part) // 2
             parts += [part[:half], part[half:]] if half else []
@@ -100,10 +137,8 @@ def files_with(
             continue
         for line in dict.fromkeys(lines.decode("utf-8", "surrogateescape").split("\n")):
             place, between, name = line.partition("\0")
-            commit, colon, path = place.partition(":") if known else ("", ":", place)
-            if between and colon and (not known or commit in known):
-                found.setdefault(commit, {}).setdefault(name, []).append(path)
-    return found
+            if between:
+                yield place, name
 
 
 def _parts(names: Sequence[str]) -> Iterator[list[str]]:
@@ -123,8 +158,8 @@ class _TooMany(Exception):
 
 
 def _grep(root: Path, names: Sequence[str], where: Sequence[str]) -> bytes:
-    """Return a line for each use of the names. As one expression, of PCRE: as strings they take 100 times as
-    long. Raises _TooMany, SourceError.
+    """Return a line for each use of the sorted names. As one expression, of PCRE: as strings they take 100
+    times as long. Raises _TooMany, SourceError.
     """
     taken = bytearray()
 
@@ -133,8 +168,7 @@ def _grep(root: Path, names: Sequence[str], where: Sequence[str]) -> bytes:
         if len(taken) > _MAX_BYTES:
             raise _TooMany
 
-    escaped = "|".join(re.escape(name) for name in names)
-    pattern = rf"(?<![\w$])(?:{escaped})(?![\w$])".encode("utf-8", "surrogateescape")
+    pattern = rf"(?<![\w$])(?:{_one_of(names)})(?![\w$])".encode("utf-8", "surrogateescape")
     try:
         run_git(
             ["grep", "-I", "-P", "-o", "-z", *_EXACT, "-f", "-", *where, "--", "."],
@@ -147,6 +181,18 @@ def _grep(root: Path, names: Sequence[str], where: Sequence[str]) -> bytes:
     except GitError as error:
         raise SourceError(f"git cannot search {root} for names: {error.line}") from error
     return bytes(taken)
+
+
+def _one_of(names: Sequence[str], depth: int = 0) -> str:
+    """Return an expression for sorted names that shares their beginnings, so that many take no longer."""
+    if len(names) == 1 or depth == _MAX_DEPTH:
+        return "|".join(map(re.escape, names))
+    pairs = zip(names[0], names[-1], strict=False)
+    start = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    rest = [name.removeprefix(start) for name in names]
+    groups = [[*group] for _, group in groupby(filter(None, rest), key=lambda one: one[0])]
+    ends = "" if rest[0] else "?"
+    return f"{re.escape(start)}(?:{'|'.join(_one_of(group, depth + 1) for group in groups)}){ends}"
 
 
 def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:

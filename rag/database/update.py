@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,6 +81,7 @@ def refresh(
     progress: Progress = _no_progress,
     confirm: Callable[[Sequence[str]], None] = _accept,
     elsewhere: Elsewhere = _nowhere,
+    listed: Listed | None = None,
 ) -> tuple[Store, IndexReport]:
     """Open the store at `path`, built or updated first if needed.
 
@@ -93,19 +94,26 @@ def refresh(
         progress: called with stage, done, total.
         confirm: called with the texts before a non-local embedder is used; raising stops the build.
         elsewhere: called when files are to be indexed, for a store that has most of them already.
+        listed: the files of the checkout, if they were just listed.
 
     Raises:
         NothingToIndex: no file can be indexed.
         StoreTooNew: a newer version of rag wrote the file there (with `rebuild` it is replaced).
         StoreBusy, StoreUnwritable: it cannot be written.
     """
+    progress("scan", 0, 0)
+    files = listed or _listed(checkout, options)
     try:
-        return _build_or_update(checkout, path, embedder, options, rebuild, progress, confirm, elsewhere)
+        return _build_or_update(
+            checkout, path, embedder, options, rebuild, progress, confirm, elsewhere, files
+        )
     except (StoreCorrupt, *store_format.DAMAGE_ERRORS) as error:
         damage = None if rebuild else _damage_of(path, error)
         if damage is None:
             raise
-    store, report = _build_or_update(checkout, path, embedder, options, True, progress, confirm, _nowhere)
+    store, report = _build_or_update(
+        checkout, path, embedder, options, True, progress, confirm, _nowhere, files
+    )
     return store, replace(report, reason=f"it was damaged: {damage.why}")
 
 
@@ -131,11 +139,9 @@ def _build_or_update(
     progress: Progress,
     confirm: Callable[[Sequence[str]], None],
     elsewhere: Elsewhere,
+    listed: Listed,
 ) -> tuple[Store, IndexReport]:
-    began = time.perf_counter()
-    scanned_ns = time.time_ns()
-    progress("scan", 0, 0)
-    walked = walk(checkout.root, checkout.source.filters, max_file_bytes=options.max_file_bytes)
+    began, walked = listed.began, listed.walked
     wanted = fingerprint(checkout.source, embedder, options)
     store, reason = (None, "asked for") if rebuild else _usable(path, wanted)
     if store is not None:
@@ -146,6 +152,9 @@ def _build_or_update(
         _sweep(path)
         if waited or not rebuild:
             store, reason = _usable(path, wanted)
+        if store is not None and int(store.header["scanned_ns"]) > listed.scanned_ns:
+            listed = _listed(checkout, options)  # else files that another process has just added were removed
+            walked = listed.walked
         git_dir = git_folder(checkout.root) if checkout.commit else ""
         changes = _changes(store, checkout, walked) if store else Changes(tuple(walked.files), (), {})
         differs = len(changes.changed) - len(changes.again) > _MUCH * len(walked.files)
@@ -160,7 +169,7 @@ def _build_or_update(
             embedder,
             options,
             wanted,
-            scanned_ns,
+            listed.scanned_ns,
             progress,
             confirm,
             reasons(walked.skipped),
@@ -223,16 +232,33 @@ def _changes(store: Store, checkout: Checkout, walked: Walk, *, by_bytes: bool =
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """The files of a checkout, and when their listing began, on a monotonic clock and as a file's time."""
+
+    walked: Walk
+    began: float
+    scanned_ns: int
+
+
+def _listed(checkout: Checkout, options: Options) -> Listed:
+    began, scanned_ns = time.perf_counter(), time.time_ns()
+    walked = walk(checkout.root, checkout.source.filters, max_file_bytes=options.max_file_bytes)
+    return Listed(walked, began, scanned_ns)
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """A store compared with the files on disk.
 
     `behind` are the paths of files that differ from the store, ascending. `touched` is True if files have
-    other times and the same bytes. `skipped` counts the files that are not indexed, by reason.
+    other times and the same bytes. `skipped` counts the files that are not indexed, by reason. `listed` are
+    the files, if the store differs from them.
     """
 
-    behind: tuple[str, ...]
-    touched: bool
-    skipped: Mapping[str, int]
+    behind: tuple[str, ...] = ()
+    touched: bool = False
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    listed: Listed | None = None
 
 
 def compare(store: Store, checkout: Checkout, options: Options) -> Comparison:
@@ -241,11 +267,11 @@ def compare(store: Store, checkout: Checkout, options: Options) -> Comparison:
     Raises:
         SourceError: the folder cannot be read.
     """
-    walked = walk(checkout.root, checkout.source.filters, max_file_bytes=options.max_file_bytes)
-    changes = scan(store, checkout.root, walked.files)
+    listed = _listed(checkout, options)
+    changes = scan(store, checkout.root, listed.walked.files)
     behind = sorted({*(entry.path for entry in changes.changed), *changes.removed})
-    skipped = reasons((*walked.skipped, *store.content_skips()))
-    return Comparison(tuple(behind), bool(changes.touched), skipped)
+    skipped = reasons((*listed.walked.skipped, *store.content_skips()))
+    return Comparison(tuple(behind), bool(changes.touched), skipped, listed if behind else None)
 
 
 def stored_skips(store: Store) -> dict[str, int]:

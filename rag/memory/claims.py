@@ -36,6 +36,7 @@ _PLACEHOLDERS = frozenset("<>{}*$")
 """Next to one of these a path is only the beginning or the end of one."""
 _NAME = r"[^\W\d][\w$]*"
 _SYMBOL = re.compile(rf"((?:{_NAME}(?:\.|::|#))*)({_NAME})(\([^()]{{0,200}}\))?")
+_ACRONYM = re.compile(r"[A-Z]{2}[a-z]{2}")
 _SETTING = re.compile(r"\$?\{?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\}?(?:=\S*)?")
 _ASSIGNED = re.compile(r"\w+=\S*")
 _WORD = re.compile(r"\S+")
@@ -78,7 +79,7 @@ class Claim:
 
 
 ClaimState = Literal["fresh", "moved", "renamed", "changed", "removed", "absent"]
-"""What became of a place or name since its text was written; "absent" means that it was never there."""
+"""What became of a place or name since its text was written; "absent": it is not there, nor was it then."""
 STALE: tuple[ClaimState, ...] = ("moved", "renamed", "changed", "removed")
 
 
@@ -121,12 +122,13 @@ class CheckedClaim:
     def __str__(self) -> str:
         if self.state == "changed" and self.reason:
             return f"{self.claim.text}: {self.reason}"
+        at = f", now {self.now}"
         said = {
             "moved": f"moved to {self.now}",
             "renamed": f"renamed to {self.now}",
-            "changed": f"changed since {self.since or 'it was written'}",
+            "changed": f"changed since {self.since or 'it was written'}{at if ':' in self.now else ''}",
             "removed": f"removed in {self.commit[:10]}" if self.commit else "removed",
-            "absent": "never existed",
+            "absent": "names nothing in the repository",
         }.get(self.state, self.state)
         return f"{self.claim.text}: {said}{f' ({self.reason})' if self.reason else ''}"
 
@@ -230,8 +232,8 @@ def _names(text: str, number: int, begin: int) -> list[Claim]:
 def _is_code(scope: str, name: str, call: str) -> bool:
     """Whether a word between code marks looks like a name in code: with a mark, a scope or a call."""
     bare = name.strip("_")
-    has_hump = any(a.islower() and b.isupper() for a, b in pairwise(bare))
-    return len(bare) > 2 and ("_" in bare or has_hump or bool(call or scope))
+    has_hump = any(a.islower() and b.isupper() for a, b in pairwise(bare)) or _ACRONYM.search(bare)
+    return len(bare) > 2 and ("_" in bare or bool(has_hump or call or scope))
 
 
 def _paths(part: str, number: int, offset: int, *, is_marked: bool) -> Iterator[Claim]:

@@ -25,7 +25,7 @@ from rag.parsing import parse_json
 from rag.ports import RecordStore
 from rag.schema import from_json, to_json
 from rag.settings import FactScope
-from rag.types import Citation, DialogTurn, Freshness, UserQuery, now_utc
+from rag.types import Citation, DialogTurn, Freshness, UserQuery, now_utc, worst
 
 SHELF = "facts"
 NOT_BOUND = "it names no place in the code, so nothing shows when it is no longer true"
@@ -76,11 +76,12 @@ class Fact:
 
     @property
     def places(self) -> list[str]:
-        """The places that it cites, each with its state if it was checked and is not fresh."""
-        if not self.checks:
-            return list(dict.fromkeys(citation.place for citation in self.citations))
-        pairs = zip(self.citations, self.checks, strict=True)
-        return [one.place if found.state == "fresh" else f"{one.place}  {found}" for one, found in pairs]
+        """The places that it cites, each once, with its state if it was checked and is not fresh."""
+        states: dict[str, list[Freshness]] = {}
+        for n, citation in enumerate(self.citations):
+            states.setdefault(citation.place, []).extend(self.checks[n : n + 1])
+        found = {place: worst(checks) if checks else None for place, checks in states.items()}
+        return [f"{place}  {one}" if one and one.state != "fresh" else place for place, one in found.items()]
 
     def as_turn(self) -> DialogTurn:
         """Return the fact as a turn with the same citations, which can be checked."""

@@ -91,7 +91,7 @@ def looked_at(folder: Path, home: Path) -> None:
     named_history.line_commits(folder, "a.py", {1})
     named_history.files_with(folder, {"print"})
     with suppress(SourceError):  # where a blob is missing
-        named_history.files_with(folder, {"print"}, [before])
+        named_history.files_once_with(folder, {"print"}, [before])
     named_history.versions(folder, head, {"a.py"})
     Lineage(folder, head).since(before, {"a.py": "", "b.md": ""})
     with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
@@ -209,7 +209,7 @@ def read_from(folder: Path) -> list[object]:
         Lineage(folder, head).ended(),
         named_history.line_commits(folder, "b.md", {1}),
         named_history.files_with(folder, {"print"}),
-        named_history.files_with(folder, {"print"}, [before, head]),
+        named_history.files_once_with(folder, {"print"}, [before, head]),
         named_history.blobs_at(folder, [(before, "a.py")]),
         named_history.versions(folder, head, {"a.py"}),
         named_history.commit_days(folder, [before, head]),

@@ -306,6 +306,18 @@ def test_behind_counts_without_changing(indexed, sample_repo, tmp_path):
     assert not Store.open(store.path).defining("late")
 
 
+def test_an_older_listing_removes_nothing_that_another_process_has_added(indexed, sample_repo, tmp_path):
+    store, _ = indexed()
+    (sample_repo / "early.py").write_text("def early():\n    pass\n")
+    checkout = acquire(resolve(str(sample_repo)), home=tmp_path)
+    listed = compare(store, checkout, Options()).listed
+    (sample_repo / "late.py").write_text("def late():\n    pass\n")
+    indexed()
+    (sample_repo / "early.py").write_text("def early():\n    return 1\n")
+    updated, _ = indexed(listed=listed)
+    assert updated.defining("late") and "return 1" in str(everything(updated))
+
+
 @pytest.mark.parametrize("most_bytes", [300 << 20, 0])
 def test_workers_digest_as_one_process_does(indexed, sample_repo, monkeypatch, most_bytes):
     monkeypatch.setattr("rag.database.workers._MOST_BETWEEN_BYTES", most_bytes)

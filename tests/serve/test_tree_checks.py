@@ -8,16 +8,19 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 from live_server import serving
 
 from rag import RAG
+from rag.database import update
 from rag.serve.workers import tree_checks
 from rag.serve.workers.indexing import ChildIndexers
 from rag.serve.workers.tree_checks import TreeChecks
 from rag.service import Engine
+from rag.service.repositories import engine
 from rag.settings import Settings
 from rag.types import Source
 
@@ -87,6 +90,31 @@ def test_the_first_answer_after_an_edit_knows_the_edit(serve, root):
     git(root, "commit", "-qm", "second")
     (coverage,) = searched(running)[1]
     assert (coverage["commit"], coverage["dirty"]) == (git(root, "rev-parse", "HEAD").strip(), False)
+
+
+def test_questions_after_an_edit_share_one_look_at_the_files(serve, root, monkeypatch):
+    running = serve(repositories=(("work", Source(str(root))),)).ready()
+    searched(running)
+    running.wait_until(lambda: not running.get("/api/repositories/work").json["job"]["running"])
+    looks = []
+
+    def counted(name, function):
+        def looked(*given, **options):
+            looks.append(name)
+            return function(*given, **options)
+
+        return looked
+
+    monkeypatch.setattr(engine, "acquire", counted("acquire", engine.acquire))
+    monkeypatch.setattr(update, "walk", counted("walk", update.walk))
+    path = paint(root)
+    assert path in searched(running)[0]
+    assert looks == ["acquire", "walk"]
+    path = paint(root, 1)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: searched(running)[0], range(8)))
+    assert all(path in paths for paths in found)
+    assert len(looks) <= 8, "at most one look more for those that came during the first one"
 
 
 def test_an_index_run_next_to_a_server_leaves_it_current(serve, root):
@@ -167,7 +195,7 @@ def test_an_unexpected_failure_of_an_update_is_named_and_not_repeated_at_once(se
         attempts.append(source)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Engine, "repository", fails)
+    monkeypatch.setattr(Engine, "caught_up", fails)
     path = paint(root)
     for _ in range(2):
         (coverage,) = searched(running)[1]
@@ -229,7 +257,7 @@ def test_no_question_waits_for_a_rebuild(tmp_path, root, monkeypatch):
         running.ready().post("/api/repositories/work/index/cancel")
         assert running.post("/api/repositories/work/index", {"rebuild": True}).status == 202
         path = paint(root)
-        monkeypatch.setattr(Engine, "repository", None)  # an update here would have to wait
+        monkeypatch.setattr(Engine, "caught_up", None)  # an update here would have to wait
         (coverage,) = searched(running)[1]
         assert coverage["not_indexed"] == [path]
 

@@ -15,6 +15,7 @@ import pytest
 from command import rag
 from conftest import git
 
+from rag.corpus.named_history import files_once_with, files_with
 from rag.errors import ConfigError, SourceError
 from rag.mcp.toolbox import Toolbox
 from rag.memory.facts import Fact, Facts
@@ -314,6 +315,30 @@ def test_a_name_with_too_many_uses_is_left_out(engine, root, monkeypatch):
     monkeypatch.setattr("rag.corpus.named_history._MAX_BYTES", 5_000)
     found = {one.claim.text: one.state for one in check_texts(engine, *_texts(engine, root))}
     assert (found["other_helper()"], found["check_token()"]) == ("fresh", "removed")
+
+
+def test_names_that_cannot_be_followed_in_time_are_said_and_the_rest_is_checked(engine, root, monkeypatch):
+    def late(*_: object, **__: object) -> None:
+        raise SourceError("git took too long")
+
+    git(root, "mv", "src/store.py", "src/loads.py")
+    commit(root, {"src/auth.py": AUTH.replace("check_token", "check_pass")})
+    monkeypatch.setattr("rag.service.checks.claims.files_once_with", late)
+    said: list[str] = []
+    engine.notice = said.append
+    assert stale(engine, root) == {"src/store.py": "moved src/loads.py"}
+    assert said == ["what became of 1 name is not known: git took too long"]
+
+
+def test_names_that_begin_alike_are_found_as_whole_words(root):
+    names = ["q" * length for length in range(1, 301)] + ["load_a", "load_amber", "APP_SECRET", "APP", "$x"]
+    found = files_with(root, names)
+    assert found == {"load_amber": ["src/store.py"], "APP_SECRET": ["AGENTS.md", "src/auth.py"]}
+    commits = git(root, "rev-list", "HEAD").split()
+    once = files_once_with(root, names, commits)
+    assert all(held == found for held in once.values()) and set(once) == set(commits)
+    blob = git(root, "rev-parse", "HEAD:src/store.py").strip()
+    assert "load_amber" not in files_once_with(root, names, commits, unsearched=[blob])[commits[0]]
 
 
 def test_too_much_is_refused(engine, root):

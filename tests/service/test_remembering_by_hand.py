@@ -75,8 +75,8 @@ def test_a_fact_holds_as_long_as_its_lines(asked):
     rag("facts", "add", "tokens are signed with pepper.", "--turn", "1", "--conversation", "again")
     (renewed,) = rag("facts", "check", "--json").json
     assert (renewed["id"], renewed["freshness"]["state"]) == (added["id"], "fresh")
-    assert rag("facts", "add", "It ships on Fridays", "--repo", asked).code == 0
-    assert rag("facts", "add", "Of nothing").code == 2
+    shipped = rag("facts", "add", "It ships on Fridays", "--json", cwd=Path(asked)).json
+    assert shipped["location"] == rag("facts", "list", "--json").json[0]["location"], "of the current folder"
     assert rag("facts", "forget", added["id"][:6]).out == "forgot: Tokens are signed with pepper\n"
     assert rag("facts", "forget", added["id"]).code == 2
     assert [fact["text"] for fact in rag("facts", "list", "--json").json] == ["It ships on Fridays"]

@@ -156,13 +156,16 @@ class RepositoryRegistry(RepositoryNames):
                     log.warning("the store of %s was not opened: %s", entry.name, error)
             else:
                 entry.damage = ""
-                entry.repository, entry.generation, entry.stored = opened, generation, True
-                entry.checkout = opened.checkout
+                self._use(entry, opened, generation)
                 if entry.state != "ready":
                     entry.state = "ready"
                     entry.notify()
-                self._mark_used(entry)
             return entry.repository
+
+    def _use(self, entry: ServedRepository, opened: Repository, generation: Generation) -> None:
+        entry.repository, entry.generation, entry.stored = opened, generation, True
+        entry.checkout = opened.checkout
+        self._mark_used(entry)
 
     def _replace_damaged(self, entry: ServedRepository, found: Generation, damage: StoreCorrupt) -> None:
         """Start to rebuild a damaged store.
@@ -213,36 +216,41 @@ class RepositoryRegistry(RepositoryNames):
             return repository
         is_here = entry.source.ref is None and not self._engine.settings.shared
         joins = entry.update is not None or entry.running  # begun earlier: may lack the last change
-        now, is_behind = await self._compared(entry, repository)
+        arrived = time.monotonic()
+        now, is_behind = await self._compared(entry, repository, arrived)
         for _ in range(2 if joins else 1):
             if not is_behind or self._has_just_failed(entry):
                 return now
             is_small = 0 < now.coverage.not_indexed_count <= _FEW_FILES and not entry.rebuilding
             if is_small and is_here:
-                await self._update_here(entry)
+                await self._update_here(entry, now)
             else:
                 self.index(entry)
                 self._prioritize(entry)
                 if not (is_small and await self._ended(entry)):
                     return now
-            now, is_behind = await self._compared(entry, await self._current(entry) or now)
+            now, is_behind = await self._compared(entry, await self._current(entry) or now, arrived)
         return now
 
-    async def _compared(self, entry: ServedRepository, repository: Repository) -> tuple[Repository, bool]:
-        """Return the repository compared with its files, and whether its index is behind them."""
+    async def _compared(
+        self, entry: ServedRepository, repository: Repository, arrived: float
+    ) -> tuple[Repository, bool]:
+        """Return the repository compared with its files since `arrived`, and whether its index is behind."""
         assert self._checks is not None
-        now, is_behind = await self._checks.checked(repository)
+        now, is_behind = await self._checks.checked(repository, arrived)
         self._set_checkout(entry, now)
         return now, is_behind
 
-    async def _update_here(self, entry: ServedRepository) -> None:
-        """Index the changed files of a folder in a thread, once for all questions that wait for it."""
+    async def _update_here(self, entry: ServedRepository, compared: Repository) -> None:
+        """Index the changes that a comparison has found in a thread, once for all questions that wait."""
         if entry.update is None:
-            entry.update = asyncio.create_task(to_thread(self._engine.repository, entry.source))
-            entry.update.add_done_callback(lambda done: self._updated_here(entry, done))
+            entry.update = asyncio.create_task(to_thread(self._engine.caught_up, compared))
+            entry.update.add_done_callback(lambda done: self._updated_here(entry, compared, done))
         await asyncio.wait([entry.update], timeout=_MAX_UPDATE_WAIT_S)
 
-    def _updated_here(self, entry: ServedRepository, done: asyncio.Task[Repository]) -> None:
+    def _updated_here(
+        self, entry: ServedRepository, compared: Repository, done: asyncio.Task[Repository]
+    ) -> None:
         entry.update, entry.checked, entry.indexed = None, time.monotonic(), time.time()
         error = None if done.cancelled() else done.exception()
         if isinstance(error, RagError):
@@ -252,7 +260,10 @@ class RepositoryRegistry(RepositoryNames):
             log.error("the changed files of %s could not be indexed", entry.name, exc_info=error)
             entry.error = _internal(entry)
         elif not done.cancelled() and (report := done.result().report) is not None:
-            entry.checkout, entry.report, entry.error = done.result().checkout, report.record, None
+            entry.report, entry.error = report.record, None
+            self._use(entry, done.result(), self._engine.generation(entry.source))
+            if self._checks is not None:
+                self._checks.caught_up(compared, done.result())
         entry.notify()
 
     async def _ended(self, entry: ServedRepository) -> bool:

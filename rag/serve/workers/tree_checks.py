@@ -94,16 +94,26 @@ class TreeChecks:
         """Drop the state of a source whose store was closed."""
         self._trees.pop(source, None)
 
-    async def checked(self, repository: Repository) -> tuple[Repository, bool]:
+    def caught_up(self, compared: Repository, now: Repository) -> None:
+        """Record that the changes which a comparison has found are in the index, without another one."""
+        tree = self._trees.get(now.source)
+        if tree is not None and tree.checked is not None and tree.checked.compared is compared.compared:
+            tree.checked, tree.outdated = now, False
+
+    async def checked(self, repository: Repository, arrived: float | None = None) -> tuple[Repository, bool]:
         """Compare a repository with its files, if needed.
+
+        Args:
+            repository: as it is open.
+            arrived: when the question was asked; a comparison since then is enough. None is now.
 
         Returns:
             The repository, whose `coverage` lists what is not indexed and the age of the comparison; and
             whether there are changes to index.
         """
         tree = self._trees.setdefault(repository.source, _Tree())
-        arrived = time.monotonic()
-        deadline = arrived + _MAX_WAIT_S
+        now = time.monotonic()
+        arrived, deadline = arrived or now, now + _MAX_WAIT_S
         while not self._is_current(tree, repository, arrived):
             if tree.running is None and not self._begin(tree, repository):
                 break

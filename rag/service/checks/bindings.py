@@ -212,7 +212,7 @@ def bound(state: FolderState, text: str) -> tuple[Citation, ...]:
     claims = claims_in(text, all_words=True)
     names = {claim.name for claim in claims if claim.kind in ("symbol", "setting")}
     try:
-        holders = files_with(state.root, names, is_git=bool(state.commit)).get("", {})
+        holders = files_with(state.root, names, is_git=bool(state.commit))
     except SourceError:
         holders = {}
     tree = LookupTree(state, holders=holders)

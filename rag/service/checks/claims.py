@@ -7,8 +7,8 @@ from the commit that last changed the line of the text: both are compared as of 
     lines       as a citation of that commit
     a name      as a citation of what it named at that commit: a definition, a target, a line of code
 
-What the repository never had is not a claim about it. Git is called for many claims at a time, and blamed
-lines and the files with a name at a commit are cached, since commits never change.
+What names nothing, now or then, is not a claim about the repository. Git is called for many claims at a
+time, and blamed lines and the files with a name at a commit are cached, since commits never change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ from pathlib import Path
 from rag.code.languages import kind_of_path
 from rag.corpus.history import read_blobs
 from rag.corpus.lineage import Lineage
-from rag.corpus.named_history import blobs_at, commit_days, files_with, ignored, line_commits, versions
+from rag.corpus.named_history import (
+    blobs_at,
+    commit_days,
+    files_once_with,
+    files_with,
+    ignored,
+    line_commits,
+    versions,
+)
 from rag.corpus.read import file_bytes
 from rag.corpus.skip import vendored_folder
 from rag.corpus.worktree import work_tree
@@ -47,8 +55,10 @@ _AGENT_FILE = re.compile(
     r"(?:^|/)(?:(?:CLAUDE|AGENTS|AGENT|GEMINI|MEMORY|CONVENTIONS|SKILL)(?:\.local)?\.md|README(?:\.\w{2,4})?"
     r"|copilot-instructions\.md|\.(?:cursor|windsurf|cline)rules|\.cursor/rules/[^/]+\.mdc)$"
 )
-_MAX_COMMITS = 16
+_MAX_COMMITS = 200
 """In the files of more commits names are not searched for: those with most claims are."""
+_MAX_LISTED = 2_000_000
+"""Nor in more files of all of them together, which bounds the memory."""
 _MAX_BUILD_FILES = 200
 _PLAIN_PATH = re.compile(r"[\w./@+-]+")
 
@@ -127,10 +137,13 @@ def check_texts(engine: Engine, source: Source, texts: Sequence[CheckedText]) ->
         raise SourceError(f"{source} has no git history, which says what a text was true of")
     cache = ClaimsCache(engine.settings.home / LINEAGES, state.root)
     state.lineage.ended()
-    found = [] if state.lineage.problem else _Check(state, state.lineage, cache, texts).run()
+    made = _Check(state, state.lineage, cache, texts)
+    found = [] if state.lineage.problem else made.run()
     if state.lineage.problem:
         raise SourceError(f"the history of {source} cannot be read: {state.lineage.problem}")
     cache.save()
+    if made.limit:
+        engine.notice(f"what became of {counted(made.unknown, 'name')} is not known: {made.limit}")
     return found
 
 
@@ -146,6 +159,7 @@ class _Check:
         self.written: dict[tuple[int, int], str] = {}
         self._too_common: set[str] = set()
         self._same_bytes: dict[tuple[str, str, int], bool] = {}
+        self.limit, self.unknown = "", 0
 
     def run(self) -> list[CheckedClaim]:
         claims = [_Open(n, claim) for n, one in enumerate(self.texts) for claim in claims_in(one.text)]
@@ -197,7 +211,7 @@ class _Check:
         return min(same, default="")
 
     def _search(self, names: set[str]) -> None:
-        found = files_with(self.state.root, names, left_out=self._too_common).get("", {})
+        found = files_with(self.state.root, names, left_out=self._too_common)
         own = {one.path for one in self.texts}
         self.now.holders = {
             name: [path for path in paths if path not in own and kind_of_path(path) != "doc"]
@@ -519,10 +533,17 @@ class _Check:
     def _bind(self, claims: Sequence[_Open]) -> None:
         """Find what claims named at their commits, for the commits with most of them."""
         often = Counter(self._commit(one) for one in claims)
-        commits = [commit for commit, _ in often.most_common(_MAX_COMMITS)]
+        most = max(1, min(_MAX_COMMITS, _MAX_LISTED // max(1, len(self.state.files))))
+        commits = [commit for commit, _ in often.most_common(most)]
         names = {one.claim.name for one in claims if one.claim.kind in ("symbol", "setting")}
         common: set[str] = set()
-        holders = files_with(self.state.root, names, commits, left_out=common) if names and commits else {}
+        now = {blob for path, blob in self.state.files.items() if kind_of_path(path) != "doc"}
+        holders: dict[str, dict[str, list[str]]] = {}
+        try:  # what code has now was found before
+            if names:
+                holders = files_once_with(self.state.root, names, commits, unsearched=now, left_out=common)
+        except SourceError as error:
+            self.limit, self.unknown, common = str(error), len(names), names
         trees = {
             commit: LookupTree(self.state, commit, holders.get(commit, {}), self.now.texts)
             for commit in commits

@@ -18,7 +18,16 @@ from rag.corpus.refs import allowed_commit
 from rag.database.locate import mark_used, store_path
 from rag.database.parts import FileState, belongs, file_state, segment_files
 from rag.database.store import Store
-from rag.database.update import Comparison, Options, compare, open_usable, reasons, refresh, stored_skips
+from rag.database.update import (
+    Comparison,
+    Listed,
+    Options,
+    compare,
+    open_usable,
+    reasons,
+    refresh,
+    stored_skips,
+)
 from rag.errors import (
     ConfigError,
     ConversationMismatch,
@@ -172,15 +181,21 @@ class Engine(OpenBackends):
                 files = "1 file differs" if count == 1 else f"{count} files differ"
                 self.notice(f"{located.name}: {files} from the index{hint}")
             return opened
+        return self._refreshed(located, checkout, rebuild=rebuild)
+
+    def _refreshed(
+        self, located: Source, checkout: Checkout, *, rebuild: bool = False, listed: Listed | None = None
+    ) -> Repository:
         store, report = refresh(
             checkout,
-            path,
+            self.store_file(located),
             self.embedder,
-            options,
+            self._options,
             rebuild=rebuild,
             progress=self.progress,
             confirm=lambda texts: self.confirm(texts, self.embedder),
             elsewhere=lambda much: self._from_shelf(checkout, much),
+            listed=listed,
         )
         if report.action == "rebuilt" and not rebuild:
             self.notice(f"the index of {located.name} was rebuilt: {report.reason}")
@@ -360,6 +375,15 @@ class Engine(OpenBackends):
         now = acquire(source, home=self.settings.home)
         found = compare(store, now, self._options)
         return covered(repository, now, found), bool(found.behind or found.touched)
+
+    def caught_up(self, repository: Repository) -> Repository:
+        """Return a repository with the changes in its index that a comparison has found, without another one.
+
+        Raises:
+            SourceError, StoreError: as `repository`.
+        """
+        listed = repository.compared.listed
+        return self._refreshed(repository.source, repository.checkout, listed=listed)
 
     def release(self, source: Source) -> None:
         """Close the store of a source once its users are done with it."""

@@ -26,8 +26,8 @@ class Repository:
     searcher: Searcher
     report: IndexReport | None
     coverage: Coverage = field(default_factory=Coverage)
-    behind: tuple[str, ...] = ()
-    """The paths of the changed files that the index lacks; they are searched as text."""
+    compared: Comparison = field(default_factory=Comparison)
+    """What differs from the index; the files that it lacks are searched as text."""
 
     def _repr_html_(self) -> str:
         """Render what is indexed for a notebook."""
@@ -60,7 +60,7 @@ def covered(repository: Repository, checkout: Checkout, found: Comparison) -> Re
         not_indexed_count=len(found.behind),
         checked_ago_s=0.0,
     )
-    return replace(at_checkout(repository, checkout), coverage=coverage, behind=found.behind)
+    return replace(at_checkout(repository, checkout), coverage=coverage, compared=found)
 
 
 def current_bytes(repository: Repository, path: str) -> bytes | None:

@@ -150,7 +150,7 @@ def unread_note(
         return "not searched: what is not indexed, as the files are not on this machine"
     root, store = repository.checkout.root, repository.store
     every = {store.file_path(n) for n in range(store.total_files) if not store.dead_files[n]}
-    every.difference_update(repository.behind)
+    every.difference_update(repository.compared.behind)
     try:
         walked = walk(root, repository.source.filters, max_file_bytes=store.max_file_bytes)
     except SourceError as error:
@@ -275,9 +275,9 @@ def pending_notes(
 
 def _pending_note(repository: Repository, names: Sequence[str], reach: Reach, said: str = "") -> str:
     """Return where names are in changed files that the index lacks; "" if they are not there."""
-    if not repository.behind:
+    if not repository.compared.behind:
         return ""
-    paths = dict.fromkeys(repository.behind, skip.NOT_YET)
+    paths = dict.fromkeys(repository.compared.behind, skip.NOT_YET)
     found = find_in_files(repository.checkout.root, names, paths, max_bytes=_PENDING_BYTES, reach=reach)
     places = [one for one in found.places if not _is_said(one_line(one.place), said)]
     return _note(replace(found, places=places, searched=Counter()))

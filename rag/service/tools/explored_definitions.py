@@ -7,6 +7,7 @@ the question. Who certainly calls it and the tests that use it are named below, 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ _HEAD = 2
 _SHARE_OF_OTHERS = 0.6
 """What the words in a class or a value count for, next to those in a function of the same chunk."""
 _MAX_LINE_CHARS = 160
+_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,7 @@ def _best_window(lines: Sequence[str], lead: Lead, window: int) -> int:
     """Return where the window begins that has most of the terms, each once, then the most lines with them; in
     the middle of equal ones, so that the lines have others around them."""
     weights, wanted = lead.weights, lead.line - lead.definition.start
-    held = [[term for term in term_set(line) if term in weights] for line in lines]
+    held = [[] if is_comment(line) else [t for t in term_set(line) if t in weights] for line in lines]
     counts: Counter[str] = Counter()
     best: tuple[float, ...] = ()
     tied: list[int] = []
@@ -225,6 +227,11 @@ def _best_window(lines: Sequence[str], lead: Lead, window: int) -> int:
         if score == best:
             tied.append(start)
     return tied[len(tied) // 2]
+
+
+def is_comment(line: str) -> bool:
+    """Return whether a line begins as a comment does."""
+    return _COMMENT.match(line) is not None
 
 
 def lines_in(repository: Repository, path: str) -> list[str]:

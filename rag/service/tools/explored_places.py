@@ -27,7 +27,15 @@ from rag.retrieval.shown_code import is_test
 from rag.retrieval.shown_definition import definition_at, label_at
 from rag.retrieval.uses import definitions_meant
 from rag.service.repositories.repository import Repository
-from rag.service.tools.explored_definitions import NO_USES, ExploredPlace, Lead, lead_of_hit, lines_in, short
+from rag.service.tools.explored_definitions import (
+    NO_USES,
+    ExploredPlace,
+    Lead,
+    is_comment,
+    lead_of_hit,
+    lines_in,
+    short,
+)
 from rag.types import CodeDefinition, CodeFact, Hit
 from rag.types.question_kinds import CALLERS, LINES, LISTS, MESSAGE, SETTING, TRACE
 
@@ -69,7 +77,6 @@ _LONG_NAME = re.compile(r"(?!\d)[\w$]{4,80}")
 _CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w+")
 _ASKS_FOR_ALL = re.compile(r"\b(?:list|all|every|each|which|implement\w*|overrid\w*)\b", re.IGNORECASE)
 _CODE_MARKS = re.compile(r"[=(){}\[\];]|:$")
-_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
 
 
 @dataclass(slots=True)
@@ -134,7 +141,8 @@ class _Part:
             found.facts += _members(repository, self.first if facts.kind in LISTS else ())
         ranked = result.ranked[:_AFTER_FACTS] if self.is_answered else result.ranked
         hits = [lead_of_hit(repository, hit, self.weights) for hit in ranked]
-        by_rank = _excerpts(repository, ranked, self.weights, with_weak=with_weak or self.for_tests)
+        with_weak = with_weak or self.for_tests
+        by_rank = _excerpts(repository, ranked, self.weights, with_weak=with_weak, alike=self.for_all)
         defined = _definitions(repository, self.names, self.paths, all_of_them=self.for_all)
         if in_code_words:
             found.places += [*by_rank, *self.matches, *defined]
@@ -211,7 +219,7 @@ class _Part:
             is_known = len(self.names) == 1 or defined or len(lines_with(store, name)) <= _MAX_USES
             if is_known and (self._lists_uses or led.isdisjoint(defined)):
                 yield from _mentions(self.repository, name, self.paths)
-        if self.facts is not None and self.facts.kind in LISTS and self.facts.subject not in self.names:
+        if self.first and self.facts and self.facts.kind in LISTS and self.facts.subject not in self.names:
             yield from _mentions(self.repository, self.facts.subject, self.paths)
 
     def _lines_of_files(self) -> list[ExploredPlace]:
@@ -303,8 +311,8 @@ def _names_and_literals(
 ) -> tuple[list[str], list[str]]:
     """Return the identifiers that a part of a question names, and its quoted strings that are none.
 
-    `API` and `URL` in a sentence are words; a capitalized word within it is a name if the code defines it,
-    and so is what looks like a path, such as `trash.Move`.
+    `API` and `URL` in a sentence are words; a capitalized word within it is a name if the best chunks are in
+    a file that defines it, and so is what looks like a path, such as `trash.Move`.
     """
     defined = repository.store.graph.definitions
     quoted = [next(filter(None, groups)) for groups in _QUOTED.findall(part)]
@@ -313,7 +321,10 @@ def _names_and_literals(
     sought = result.sought.question.names
     if len(words(part)) > 1:
         sought = tuple(name for name in sought if not name.isalpha() or not name.isupper())
-    capitalized = [name for name in _CAPITALIZED.findall(part) if defined(name)]
+    best = {hit.path for hit in result.ranked[:_BEST]}
+    capitalized = [
+        name for name in _CAPITALIZED.findall(part) if any(one.path in best for one in defined(name))
+    ]
     names = dict.fromkeys([*named, *sought, *capitalized])
     elsewhere = [*literals, *(path for path in result.sought.question.paths if not defined(path))]
     found = [name for name in names if not any(name in text for text in elsewhere)]
@@ -450,24 +461,33 @@ def _is_code(path: str) -> bool:
 
 
 def _excerpts(
-    repository: Repository, ranked: Sequence[Hit], weights: Mapping[str, float], *, with_weak: bool
+    repository: Repository,
+    ranked: Sequence[Hit],
+    weights: Mapping[str, float],
+    *,
+    with_weak: bool,
+    alike: bool = False,
 ) -> Iterator[ExploredPlace]:
-    """Yield the line of each ranked chunk that has most of the words, code before prose."""
-    best = [_best_line(hit, weights) for hit in ranked]
+    """Yield the line of each ranked chunk that has most of the words, code before prose; if members are asked
+    for, all lines of a table that have as many."""
+    best = [_best_lines(hit, weights) for hit in ranked]
     enough = 0.0 if with_weak else max((score for score, _ in best), default=0.0) * _SHARE_OF_BEST_CHUNK
-    for hit, (score, at) in zip(ranked, best, strict=True):
+    for hit, (score, found) in zip(ranked, best, strict=True):
         if score >= enough:
-            line = short(lines_of(hit.text)[at], weights.keys())
-            label = label_at(repository.store, hit.path, hit.start + at) or hit.label
-            yield ExploredPlace(hit.path, label, ((hit.start + at, line),))
+            lines = lines_of(hit.text)
+            found = sorted(found[:_MAX_MEMBERS]) if alike and hit.unit == "block" else found[:1]
+            label = label_at(repository.store, hit.path, hit.start + found[0]) or hit.label
+            shown = tuple((hit.start + at, short(lines[at], weights.keys())) for at in found)
+            yield ExploredPlace(hit.path, label, shown)
 
 
-def _best_line(hit: Hit, weights: Mapping[str, float]) -> tuple[float, int]:
-    """Return the score of the best line of a chunk, and its number from 0; the head before others."""
+def _best_lines(hit: Hit, weights: Mapping[str, float]) -> tuple[float, list[int]]:
+    """Return the score of the best lines of a chunk, and their numbers from 0; the head before others."""
     lines = lines_of(hit.text)
-    scores = [_score(line, weights) for line in lines]
-    at = max(range(len(lines)), key=lambda n: (scores[n], hit.symbol in lines[n], bool(lines[n].strip()), -n))
-    return scores[at], at
+    scores = [round(_score(line, weights), 6) for line in lines]
+    most = max(scores, default=0.0)
+    found = [at for at, score in enumerate(scores) if score == most]
+    return most, sorted(found, key=lambda at: (hit.symbol not in lines[at], not lines[at].strip(), at))
 
 
 def _score(line: str, weights: Mapping[str, float]) -> float:
@@ -477,7 +497,7 @@ def _score(line: str, weights: Mapping[str, float]) -> float:
 
 def _is_line_of_code(line: str) -> bool:
     """Return whether a line looks like code: it is no comment and has a mark that prose lacks."""
-    return not _COMMENT.match(line) and bool(_CODE_MARKS.search(line))
+    return not is_comment(line) and bool(_CODE_MARKS.search(line))
 
 
 def _weights(part: str, hits: Sequence[Hit]) -> dict[str, float]:

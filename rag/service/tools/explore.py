@@ -31,6 +31,7 @@ from rag.service.tools.explored_definitions import (
     WINDOWS,
     ExploredPlace,
     Lead,
+    constants_in,
     shown_lead,
     uses_of_lead,
 )
@@ -251,6 +252,7 @@ class _Chosen:
             kept = self._new(replace(place, lines=unnamed))
             if kept is not None:
                 _add(self.places, kept)
+                self.add(constants_in(self.repository, kept))
 
     def add_leads(self, leads: Sequence[Lead], windows: Sequence[int]) -> None:
         """Add definitions with as many lines as a share of the budget has room for, the first ones first."""
@@ -262,6 +264,7 @@ class _Chosen:
                 room, first = room - self._cost(place), 0
                 self.places.append(place)
                 left -= 1
+                self.add(constants_in(self.repository, place))
 
     def _fitting(self, lead: Lead, room: int, windows: Sequence[int]) -> ExploredPlace | None:
         """Return a definition with as many uses and lines as there is room for; None if there is none, or if

@@ -33,6 +33,9 @@ _HEAD = 2
 _SHARE_OF_OTHERS = 0.6
 """What the words in a class or a value count for, next to those in a function of the same chunk."""
 _MAX_LINE_CHARS = 160
+_MAX_CONSTANTS, _MAX_CONSTANT = 4, 4
+"""Constants that are shown with a definition that uses them, and the lines of one."""
+_CONSTANT = re.compile(r"\b(?=\w*[A-Z])[A-Z\d]+(?:_[A-Z\d]+)+\b")
 _COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
 
 
@@ -141,6 +144,20 @@ def shown_lead(repository: Repository, lead: Lead, window: int) -> ExploredPlace
         notes.append(f"lines {ranges(chosen)} of {one.start}-{one.end}")
     shown = tuple((n, short(lines[n - 1], lead.weights.keys())) for n in chosen if lines[n - 1].strip())
     return ExploredPlace(one.path, one.qualified_name, shown, tuple(notes)) if shown else None
+
+
+def constants_in(repository: Repository, place: ExploredPlace) -> list[ExploredPlace]:
+    """Return the lines that declare the constants that the lines of a place use, if few and short."""
+    shown, found = {number for number, _ in place.lines}, []
+    for name in dict.fromkeys(name for _, text in place.lines for name in _CONSTANT.findall(text)):
+        meant = repository.store.graph.values(name)
+        meant = [one for one in meant if one.path == place.path] or meant
+        one = meant[0] if len(meant) == 1 else None
+        if one and not (one.path == place.path and one.start in shown) and one.end - one.start < _MAX_CONSTANT:
+            lines = lines_in(repository, one.path)[one.start - 1 : one.end]
+            numbered = enumerate(map(short, lines), one.start)
+            found.append(ExploredPlace(one.path, one.scope, tuple(numbered)))
+    return found[:_MAX_CONSTANTS]
 
 
 def uses_of_lead(repository: Repository, lead: Lead, shown: Mapping[str, Set[int]]) -> UsesOfLead:

@@ -153,7 +153,11 @@ def constants_in(repository: Repository, place: ExploredPlace) -> list[ExploredP
         meant = repository.store.graph.values(name)
         meant = [one for one in meant if one.path == place.path] or meant
         one = meant[0] if len(meant) == 1 else None
-        if one and not (one.path == place.path and one.start in shown) and one.end - one.start < _MAX_CONSTANT:
+        if (
+            one
+            and not (one.path == place.path and one.start in shown)
+            and one.end - one.start < _MAX_CONSTANT
+        ):
             lines = lines_in(repository, one.path)[one.start - 1 : one.end]
             numbered = enumerate(map(short, lines), one.start)
             found.append(ExploredPlace(one.path, one.scope, tuple(numbered)))

@@ -43,7 +43,8 @@ DEPTH = 24
 """Ranked chunks that are considered for each part of a question, if the budget has no room for more."""
 _AFTER_FACTS = 3
 """The number of them if the rules of a kind found the answer."""
-_MAX_LITERALS, _MAX_MATCHES = 4, 12
+_MAX_LITERALS, _MAX_MATCHES, _FEW_MATCHES = 4, 20, 4
+"""Lines with a quoted string: more than a few are a list that comes first, unless they are too many."""
 _MAX_NAMES, _MAX_USES = 6, 16
 _MAX_DEFINITIONS, _MAX_DEFINITIONS_OF_LIST = 4, 24
 _MAX_MEMBERS = 40
@@ -121,6 +122,9 @@ class _Part:
         self.names, literals = _names_and_literals(repository, text, result)
         self.paths = [path for path in question.paths if path not in self.names]
         self.matches = list(_matches(repository, literals))
+        named = dict.fromkeys(_constants_at(repository, self.matches[:_FEW_MATCHES]))
+        self.matches += [use for name in named for use in _mentions(repository, name, ())]
+        self.are_listed = _FEW_MATCHES < len(self.matches) < _MAX_MATCHES
         self.first, self.last = _facts_by_order(result, named=bool(self.names))
         self.frames = self._frames()
         self.for_tests = "tests" in question.asks and not self.frames
@@ -148,6 +152,7 @@ class _Part:
             found.places += [*by_rank, *self.matches, *defined]
         else:
             found.leads += self._named_leads()
+            found.facts += self.matches if self.are_listed else ()
             found.places += [*self.matches, *defined, *self._uses(), *self._lines_of_files(), *by_rank]
         if self.is_answered:
             found.leads += [lead for lead in hits if lead.definition.unit == "constant"]
@@ -316,7 +321,8 @@ def _names_and_literals(
     """
     defined = repository.store.graph.definitions
     quoted = [next(filter(None, groups)) for groups in _QUOTED.findall(part)]
-    literals = [text for text in quoted if not _NAME.fullmatch(text.strip())]
+    known = {text for text in quoted if _NAME.fullmatch(text.strip()) and _is_known(repository, text.strip())}
+    literals = [text for text in quoted if text not in known]
     named = [text.strip().removesuffix("()") for text in quoted if text not in literals]
     sought = result.sought.question.names
     if len(words(part)) > 1:
@@ -331,11 +337,29 @@ def _names_and_literals(
     return found[:_MAX_NAMES], literals[:_MAX_LITERALS]
 
 
+def _constants_at(repository: Repository, places: Iterable[ExploredPlace]) -> Iterator[str]:
+    """Yield the names of the constants that are declared on the first lines of places."""
+    for place in places:
+        line = place.lines[0][0]
+        declared = (one for one in repository.store.graph.values_in(place.path) if one.start == line)
+        yield from (one.name for one in declared if one.unit == "constant" and one.start == one.end)
+
+
+def _is_known(repository: Repository, name: str) -> bool:
+    """Return whether the code defines a name: another one that is quoted is a string."""
+    graph = repository.store.graph
+    return bool(graph.definitions(name) or graph.values(name))
+
+
 def _matches(repository: Repository, literals: Sequence[str]) -> Iterator[ExploredPlace]:
-    """Yield the lines that hold quoted strings exactly."""
+    """Yield the lines that hold quoted strings exactly; a single word as a string if there are such lines."""
     for literal in literals:
         try:
-            hits = find_text([repository.store], literal, k=_MAX_MATCHES).hits
+            in_quotes = rf"[\"'`]{re.escape(literal)}[\"'`]" if _NAME.fullmatch(literal) else ""
+            hits = (
+                find_text([repository.store], in_quotes, regex=True, k=_MAX_MATCHES).hits if in_quotes else ()
+            )
+            hits = hits or find_text([repository.store], literal, k=_MAX_MATCHES).hits
         except SearchInvalid:  # longer than a pattern may be: the ranked search reads it
             continue
         for hit in hits:

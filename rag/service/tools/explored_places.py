@@ -51,8 +51,8 @@ _MAX_MEMBERS = 40
 """Members of a list whose definitions are shown."""
 _USE_LINES = 12
 """Lines with a name that are shown of one definition."""
-_FEW_LINES = 2
-"""Lines of a fact that are shown."""
+_FEW_LINES, _MAX_TABLES = 2, 2
+"""Lines of a fact that are shown; the tables with more lines like the best one that come first."""
 _MAX_LEADS = 4
 """Definitions of ranked chunks that may be shown whole."""
 _MAX_TARGETS, _NAMED_CALLERS, _NAMED_TESTS = 8, 24, 4
@@ -69,7 +69,7 @@ _FILE_LINES, _NAMED_FILES = 16, 2
 """Lines with the question's words that are shown of a file that it names."""
 _SHARE_OF_BEST = 0.3
 """The share of the best line's score that they need."""
-_SHARE_OF_BEST_CHUNK = 0.5
+_SHARE_OF_BEST_CHUNK = 0.7
 """The share of it that the best line of a ranked chunk needs, if weak ones are left out."""
 
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
@@ -146,7 +146,9 @@ class _Part:
         ranked = result.ranked[:_AFTER_FACTS] if self.is_answered else result.ranked
         hits = [lead_of_hit(repository, hit, self.weights) for hit in ranked]
         with_weak = with_weak or self.for_tests
-        by_rank = _excerpts(repository, ranked, self.weights, with_weak=with_weak, alike=self.for_all)
+        by_rank = [*_excerpts(repository, ranked, self.weights, with_weak=with_weak, alike=self.for_all)]
+        if self.for_all and not in_code_words:
+            found.facts += [place for place in by_rank if len(place.lines) > _FEW_LINES][:_MAX_TABLES]
         defined = _definitions(repository, self.names, self.paths, all_of_them=self.for_all)
         if in_code_words:
             found.places += [*by_rank, *self.matches, *defined]
@@ -496,8 +498,8 @@ def _excerpts(
     for, all lines of a table that have as many."""
     best = [_best_lines(hit, weights) for hit in ranked]
     enough = 0.0 if with_weak else max((score for score, _ in best), default=0.0) * _SHARE_OF_BEST_CHUNK
-    for hit, (score, found) in zip(ranked, best, strict=True):
-        if score >= enough:
+    for rank, (hit, (score, found)) in enumerate(zip(ranked, best, strict=True)):
+        if score >= enough or (alike and rank < _MAX_TABLES and hit.unit == "block"):
             lines = lines_of(hit.text)
             found = sorted(found[:_MAX_MEMBERS]) if alike and hit.unit == "block" else found[:1]
             label = label_at(repository.store, hit.path, hit.start + found[0]) or hit.label

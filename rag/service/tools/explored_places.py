@@ -53,7 +53,7 @@ _USE_LINES = 12
 """Lines with a name that are shown of one definition."""
 _FEW_LINES, _MAX_TABLES = 2, 2
 """Lines of a fact that are shown; the tables with more lines like the best one that come first."""
-_MAX_LEADS = 4
+_MAX_LEADS = 6
 """Definitions of ranked chunks that may be shown whole."""
 _MAX_TARGETS, _NAMED_CALLERS, _NAMED_TESTS = 8, 24, 4
 """Of a name that the question has: the most definitions it may mean to be shown whole, and the most callers

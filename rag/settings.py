@@ -31,7 +31,7 @@ Steps = int | Literal["auto"]
 MAX_STEPS = 20
 ToolSet = Literal["basic", "all"]
 """Which tools for agents are listed: those for finding and asking, or all."""
-EXPLORE_TOKENS = 900
+EXPLORE_TOKENS = 1_300
 """The tokens of the places that `explore` returns, unless another number is asked for."""
 MIN_EXPLORE_TOKENS, MAX_EXPLORE_TOKENS = 100, 20_000
 MAX_CODE_WORDS = 8

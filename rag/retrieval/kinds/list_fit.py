@@ -199,6 +199,8 @@ def is_the_list(asked: Asked, fit: Fit) -> bool:
     heads = words if _JOINED.search(phrase) else words[-1:]
     if words[-1] in _KINDS and not _KINDS.isdisjoint(_split(fit.subject)[-1:]):
         heads = words[:-1] or heads  # `ExportType` for the export formats
+    if len(fit.subject) == 1 or _only_qualifies(fit, heads):
+        return False
     return not fit.described.isdisjoint(heads) and (shares > 0.5 or not fit.named.isdisjoint(heads))
 
 
@@ -207,6 +209,13 @@ def _is_within(asked: Asked, fit: Fit, phrase: str) -> bool:
     found = re.search(re.escape(phrase) + _WITHIN, asked.question.question.text, re.I) if phrase else None
     within = {*terms(found[1]), *terms(found[1].replace(" ", ""))} - WEAK if found else set()
     return not within or not within.isdisjoint(fit.described | set(terms(fit.file.path)))
+
+
+def _only_qualifies(fit: Fit, heads: Sequence[str]) -> bool:
+    """Return whether the name of a record is that of something else: a `JobResult` has no jobs."""
+    *before, last = _nouns(fit.subject) or [""]
+    is_record = fit.series.shape in _FIELDS and sort_of(fit.file, fit.series) in _RECORDS
+    return is_record and last not in _HOLDS and last not in heads and not set(heads).isdisjoint(before)
 
 
 def _is_one_member(fit: Fit, words: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ from rag.answer.not_found import warning
 from rag.code.languages import kind_of_path
 from rag.display.mermaid import as_text
 from rag.ports import TokenCounter
-from rag.quoting import visible
+from rag.quoting import counted, visible
 from rag.retrieval.phrasings import best_confidence, with_phrasings
 from rag.retrieval.search import RetrievalResult, exchange, pasted_change, search
 from rag.retrieval.working_set import Exchange
@@ -31,6 +31,7 @@ from rag.service.tools.explored_definitions import (
     WINDOWS,
     ExploredPlace,
     Lead,
+    constants_in,
     shown_lead,
     uses_of_lead,
 )
@@ -44,11 +45,11 @@ from rag.types import LOCAL, CodeDefinition, Reach, Source
 _TOKENS_OF_PLACE = 40
 """As many ranked chunks are considered as the budget has room for, and one for each place that was sent."""
 _MAX_PARTS = 6
-_SHARES_OF_LEADS = {True: (0.9, 0.65), False: (0.45, 0.45)}
+_SHARES_OF_LEADS = {True: (0.5, 0.8), False: (0.4, 0.6)}
 """The shares of the budget for the first definition that is shown whole, and for all of them: of a question
 for one place, and for several."""
-_TOKENS_OF_REST = 40
-"""What the sentence on further places has at most, usually."""
+_TOKENS_OF_REST, _MORE_NAMED = 80, 6
+"""What the sentence on further places has at most, usually, and how many of them it names."""
 _MIN_LEADS, _TOKENS_OF_LEAD = 3, 300
 """At least so many of them are tried, and one for so many tokens of the budget."""
 _MAX_BLOCK_LINES = 10
@@ -132,7 +133,7 @@ def explore(
     if len(results) == 1 and results[0][1].is_overview:
         return _overview(repository, counter, budget)
     said = _in_code_words(repository, in_code_words, depth)
-    weak = room > DEPTH
+    weak = room > 2 * DEPTH
     found = [places_of(repository, *one, with_weak=weak) for one in results]
     first = [places_of(repository, *one, with_weak=False, in_code_words=True) for one in said]
     doubt = _doubt(repository, results, said, reach) if len(parts) == 1 and not changed and not seen else ""
@@ -252,6 +253,7 @@ class _Chosen:
             kept = self._new(replace(place, lines=unnamed))
             if kept is not None:
                 _add(self.places, kept)
+                self.add(constants_in(self.repository, kept))
 
     def add_leads(self, leads: Sequence[Lead], windows: Sequence[int]) -> None:
         """Add definitions with as many lines as a share of the budget has room for, the first ones first."""
@@ -263,6 +265,7 @@ class _Chosen:
                 room, first = room - self._cost(place), 0
                 self.places.append(place)
                 left -= 1
+                self.add(constants_in(self.repository, place))
 
     def _fitting(self, lead: Lead, room: int, windows: Sequence[int]) -> ExploredPlace | None:
         """Return a definition with as many uses and lines as there is room for; None if there is none, or if
@@ -403,16 +406,18 @@ def _rest(more: Sequence[ExploredPlace], repeated: Mapping[str, Mapping[int, Non
     """Return a sentence on what is not shown; "" if everything is."""
     notes = []
     if more:
-        files = list(dict.fromkeys(place.path for place in more))
-        named = visible(files[0]) + (", …" if len(files) > 1 else "")
-        places = f"{len(more)} more place{'s' * (len(more) > 1)} in {len(files)} file{'s' * (len(files) > 1)}"
-        notes.append(f"{places} ({named}); {next_places}.")
+        named = _places_by_file([(place.path, place.lines[0][0]) for place in more[:_MORE_NAMED]])
+        notes.append(
+            f"{counted(len(more), 'more place')}: {named}{', …' * (len(more) > _MORE_NAMED)}; {next_places}."
+        )
     if repeated:
         every = [(path, number) for path, lines in repeated.items() for number in lines]
-        files = [
-            f"{visible(path)}:{','.join(str(number) for _, number in group)}"
-            for path, group in groupby(every[:_PLACES_NAMED], lambda place: place[0])
-        ]
         rest = f", and {len(every) - _PLACES_NAMED:,} more lines" if len(every) > _PLACES_NAMED else ""
-        notes.append(f"Also here, but sent before: {'; '.join(files)}{rest}.")
+        notes.append(f"Also here, but sent before: {_places_by_file(every[:_PLACES_NAMED])}{rest}.")
     return " ".join(notes)
+
+
+def _places_by_file(places: Sequence[tuple[str, int]]) -> str:
+    """Return places as text, such as `app.py:3,9; cli.py:4`."""
+    grouped = groupby(places, lambda place: place[0])
+    return "; ".join(f"{visible(path)}:{','.join(str(line) for _, line in group)}" for path, group in grouped)

@@ -7,6 +7,7 @@ the question. Who certainly calls it and the tests that use it are named below, 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -32,6 +33,10 @@ _HEAD = 2
 _SHARE_OF_OTHERS = 0.6
 """What the words in a class or a value count for, next to those in a function of the same chunk."""
 _MAX_LINE_CHARS = 160
+_MAX_CONSTANTS, _MAX_CONSTANT = 4, 4
+"""Constants that are shown with a definition that uses them, and the lines of one."""
+_CONSTANT = re.compile(r"\b(?=\w*[A-Z])[A-Z\d]+(?:_[A-Z\d]+)+\b")
+_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +146,24 @@ def shown_lead(repository: Repository, lead: Lead, window: int) -> ExploredPlace
     return ExploredPlace(one.path, one.qualified_name, shown, tuple(notes)) if shown else None
 
 
+def constants_in(repository: Repository, place: ExploredPlace) -> list[ExploredPlace]:
+    """Return the lines that declare the constants that the lines of a place use, if few and short."""
+    shown, found = {number for number, _ in place.lines}, []
+    for name in dict.fromkeys(name for _, text in place.lines for name in _CONSTANT.findall(text)):
+        meant = repository.store.graph.values(name)
+        meant = [one for one in meant if one.path == place.path] or meant
+        one = meant[0] if len(meant) == 1 else None
+        if (
+            one
+            and not (one.path == place.path and one.start in shown)
+            and one.end - one.start < _MAX_CONSTANT
+        ):
+            lines = lines_in(repository, one.path)[one.start - 1 : one.end]
+            numbered = enumerate(map(short, lines), one.start)
+            found.append(ExploredPlace(one.path, one.scope, tuple(numbered)))
+    return found[:_MAX_CONSTANTS]
+
+
 def uses_of_lead(repository: Repository, lead: Lead, shown: Mapping[str, Set[int]]) -> UsesOfLead:
     """Return who certainly calls the definition of a lead, and which tests use it, without lines that are
     shown; who possibly calls it if that is not known."""
@@ -208,7 +231,7 @@ def _best_window(lines: Sequence[str], lead: Lead, window: int) -> int:
     """Return where the window begins that has most of the terms, each once, then the most lines with them; in
     the middle of equal ones, so that the lines have others around them."""
     weights, wanted = lead.weights, lead.line - lead.definition.start
-    held = [[term for term in term_set(line) if term in weights] for line in lines]
+    held = [[] if is_comment(line) else [t for t in term_set(line) if t in weights] for line in lines]
     counts: Counter[str] = Counter()
     best: tuple[float, ...] = ()
     tied: list[int] = []
@@ -225,6 +248,11 @@ def _best_window(lines: Sequence[str], lead: Lead, window: int) -> int:
         if score == best:
             tied.append(start)
     return tied[len(tied) // 2]
+
+
+def is_comment(line: str) -> bool:
+    """Return whether a line begins as a comment does."""
+    return _COMMENT.match(line) is not None
 
 
 def lines_in(repository: Repository, path: str) -> list[str]:

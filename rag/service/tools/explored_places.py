@@ -27,7 +27,15 @@ from rag.retrieval.shown_code import is_test
 from rag.retrieval.shown_definition import definition_at, label_at
 from rag.retrieval.uses import definitions_meant
 from rag.service.repositories.repository import Repository
-from rag.service.tools.explored_definitions import NO_USES, ExploredPlace, Lead, lead_of_hit, lines_in, short
+from rag.service.tools.explored_definitions import (
+    NO_USES,
+    ExploredPlace,
+    Lead,
+    is_comment,
+    lead_of_hit,
+    lines_in,
+    short,
+)
 from rag.types import CodeDefinition, CodeFact, Hit
 from rag.types.question_kinds import CALLERS, LINES, LISTS, MESSAGE, SETTING, TRACE
 
@@ -35,16 +43,17 @@ DEPTH = 24
 """Ranked chunks that are considered for each part of a question, if the budget has no room for more."""
 _AFTER_FACTS = 3
 """The number of them if the rules of a kind found the answer."""
-_MAX_LITERALS, _MAX_MATCHES = 4, 12
+_MAX_LITERALS, _MAX_MATCHES, _FEW_MATCHES = 4, 20, 4
+"""Lines with a quoted string: more than a few are a list that comes first, unless they are too many."""
 _MAX_NAMES, _MAX_USES = 6, 16
 _MAX_DEFINITIONS, _MAX_DEFINITIONS_OF_LIST = 4, 24
 _MAX_MEMBERS = 40
 """Members of a list whose definitions are shown."""
 _USE_LINES = 12
 """Lines with a name that are shown of one definition."""
-_FEW_LINES = 2
-"""Lines of a fact that are shown."""
-_MAX_LEADS = 4
+_FEW_LINES, _MAX_TABLES = 2, 2
+"""Lines of a fact that are shown; the tables with more lines like the best one that come first."""
+_MAX_LEADS = 6
 """Definitions of ranked chunks that may be shown whole."""
 _MAX_TARGETS, _NAMED_CALLERS, _NAMED_TESTS = 8, 24, 4
 """Of a name that the question has: the most definitions it may mean to be shown whole, and the most callers
@@ -60,7 +69,7 @@ _FILE_LINES, _NAMED_FILES = 16, 2
 """Lines with the question's words that are shown of a file that it names."""
 _SHARE_OF_BEST = 0.3
 """The share of the best line's score that they need."""
-_SHARE_OF_BEST_CHUNK = 0.5
+_SHARE_OF_BEST_CHUNK = 0.7
 """The share of it that the best line of a ranked chunk needs, if weak ones are left out."""
 
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
@@ -69,7 +78,6 @@ _LONG_NAME = re.compile(r"(?!\d)[\w$]{4,80}")
 _CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w+")
 _ASKS_FOR_ALL = re.compile(r"\b(?:list|all|every|each|which|implement\w*|overrid\w*)\b", re.IGNORECASE)
 _CODE_MARKS = re.compile(r"[=(){}\[\];]|:$")
-_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--\s|\"\"\"|'''|<!--)")
 
 
 @dataclass(slots=True)
@@ -114,6 +122,9 @@ class _Part:
         self.names, literals = _names_and_literals(repository, text, result)
         self.paths = [path for path in question.paths if path not in self.names]
         self.matches = list(_matches(repository, literals))
+        named = dict.fromkeys(_constants_at(repository, self.matches[:_FEW_MATCHES]))
+        self.matches += [use for name in named for use in _mentions(repository, name, ())]
+        self.are_listed = _FEW_MATCHES < len(self.matches) < _MAX_MATCHES
         self.first, self.last = _facts_by_order(result, named=bool(self.names))
         self.frames = self._frames()
         self.for_tests = "tests" in question.asks and not self.frames
@@ -134,12 +145,16 @@ class _Part:
             found.facts += _members(repository, self.first if facts.kind in LISTS else ())
         ranked = result.ranked[:_AFTER_FACTS] if self.is_answered else result.ranked
         hits = [lead_of_hit(repository, hit, self.weights) for hit in ranked]
-        by_rank = _excerpts(repository, ranked, self.weights, with_weak=with_weak or self.for_tests)
+        with_weak = with_weak or self.for_tests
+        by_rank = [*_excerpts(repository, ranked, self.weights, with_weak=with_weak, alike=self.for_all)]
+        if self.for_all and not in_code_words:
+            found.facts += [place for place in by_rank if len(place.lines) > _FEW_LINES][:_MAX_TABLES]
         defined = _definitions(repository, self.names, self.paths, all_of_them=self.for_all)
         if in_code_words:
             found.places += [*by_rank, *self.matches, *defined]
         else:
             found.leads += self._named_leads()
+            found.facts += self.matches if self.are_listed else ()
             found.places += [*self.matches, *defined, *self._uses(), *self._lines_of_files(), *by_rank]
         if self.is_answered:
             found.leads += [lead for lead in hits if lead.definition.unit == "constant"]
@@ -211,7 +226,7 @@ class _Part:
             is_known = len(self.names) == 1 or defined or len(lines_with(store, name)) <= _MAX_USES
             if is_known and (self._lists_uses or led.isdisjoint(defined)):
                 yield from _mentions(self.repository, name, self.paths)
-        if self.facts is not None and self.facts.kind in LISTS and self.facts.subject not in self.names:
+        if self.first and self.facts and self.facts.kind in LISTS and self.facts.subject not in self.names:
             yield from _mentions(self.repository, self.facts.subject, self.paths)
 
     def _lines_of_files(self) -> list[ExploredPlace]:
@@ -303,28 +318,50 @@ def _names_and_literals(
 ) -> tuple[list[str], list[str]]:
     """Return the identifiers that a part of a question names, and its quoted strings that are none.
 
-    `API` and `URL` in a sentence are words; a capitalized word within it is a name if the code defines it,
-    and so is what looks like a path, such as `trash.Move`.
+    `API` and `URL` in a sentence are words; a capitalized word within it is a name if the best chunks are in
+    a file that defines it, and so is what looks like a path, such as `trash.Move`.
     """
     defined = repository.store.graph.definitions
     quoted = [next(filter(None, groups)) for groups in _QUOTED.findall(part)]
-    literals = [text for text in quoted if not _NAME.fullmatch(text.strip())]
+    known = {text for text in quoted if _NAME.fullmatch(text.strip()) and _is_known(repository, text.strip())}
+    literals = [text for text in quoted if text not in known]
     named = [text.strip().removesuffix("()") for text in quoted if text not in literals]
     sought = result.sought.question.names
     if len(words(part)) > 1:
         sought = tuple(name for name in sought if not name.isalpha() or not name.isupper())
-    capitalized = [name for name in _CAPITALIZED.findall(part) if defined(name)]
+    best = {hit.path for hit in result.ranked[:_BEST]}
+    capitalized = [
+        name for name in _CAPITALIZED.findall(part) if any(one.path in best for one in defined(name))
+    ]
     names = dict.fromkeys([*named, *sought, *capitalized])
     elsewhere = [*literals, *(path for path in result.sought.question.paths if not defined(path))]
     found = [name for name in names if not any(name in text for text in elsewhere)]
     return found[:_MAX_NAMES], literals[:_MAX_LITERALS]
 
 
+def _constants_at(repository: Repository, places: Iterable[ExploredPlace]) -> Iterator[str]:
+    """Yield the names of the constants that are declared on the first lines of places."""
+    for place in places:
+        line = place.lines[0][0]
+        declared = (one for one in repository.store.graph.values_in(place.path) if one.start == line)
+        yield from (one.name for one in declared if one.unit == "constant" and one.start == one.end)
+
+
+def _is_known(repository: Repository, name: str) -> bool:
+    """Return whether the code defines a name: another one that is quoted is a string."""
+    graph = repository.store.graph
+    return bool(graph.definitions(name) or graph.values(name))
+
+
 def _matches(repository: Repository, literals: Sequence[str]) -> Iterator[ExploredPlace]:
-    """Yield the lines that hold quoted strings exactly."""
+    """Yield the lines that hold quoted strings exactly; a single word as a string if there are such lines."""
     for literal in literals:
         try:
-            hits = find_text([repository.store], literal, k=_MAX_MATCHES).hits
+            in_quotes = rf"[\"'`]{re.escape(literal)}[\"'`]" if _NAME.fullmatch(literal) else ""
+            hits = (
+                find_text([repository.store], in_quotes, regex=True, k=_MAX_MATCHES).hits if in_quotes else ()
+            )
+            hits = hits or find_text([repository.store], literal, k=_MAX_MATCHES).hits
         except SearchInvalid:  # longer than a pattern may be: the ranked search reads it
             continue
         for hit in hits:
@@ -450,24 +487,33 @@ def _is_code(path: str) -> bool:
 
 
 def _excerpts(
-    repository: Repository, ranked: Sequence[Hit], weights: Mapping[str, float], *, with_weak: bool
+    repository: Repository,
+    ranked: Sequence[Hit],
+    weights: Mapping[str, float],
+    *,
+    with_weak: bool,
+    alike: bool = False,
 ) -> Iterator[ExploredPlace]:
-    """Yield the line of each ranked chunk that has most of the words, code before prose."""
-    best = [_best_line(hit, weights) for hit in ranked]
+    """Yield the line of each ranked chunk that has most of the words, code before prose; if members are asked
+    for, all lines of a table that have as many."""
+    best = [_best_lines(hit, weights) for hit in ranked]
     enough = 0.0 if with_weak else max((score for score, _ in best), default=0.0) * _SHARE_OF_BEST_CHUNK
-    for hit, (score, at) in zip(ranked, best, strict=True):
-        if score >= enough:
-            line = short(lines_of(hit.text)[at], weights.keys())
-            label = label_at(repository.store, hit.path, hit.start + at) or hit.label
-            yield ExploredPlace(hit.path, label, ((hit.start + at, line),))
+    for rank, (hit, (score, found)) in enumerate(zip(ranked, best, strict=True)):
+        if score >= enough or (alike and rank < _MAX_TABLES and hit.unit == "block"):
+            lines = lines_of(hit.text)
+            found = sorted(found[:_MAX_MEMBERS]) if alike and hit.unit == "block" else found[:1]
+            label = label_at(repository.store, hit.path, hit.start + found[0]) or hit.label
+            shown = tuple((hit.start + at, short(lines[at], weights.keys())) for at in found)
+            yield ExploredPlace(hit.path, label, shown)
 
 
-def _best_line(hit: Hit, weights: Mapping[str, float]) -> tuple[float, int]:
-    """Return the score of the best line of a chunk, and its number from 0; the head before others."""
+def _best_lines(hit: Hit, weights: Mapping[str, float]) -> tuple[float, list[int]]:
+    """Return the score of the best lines of a chunk, and their numbers from 0; the head before others."""
     lines = lines_of(hit.text)
-    scores = [_score(line, weights) for line in lines]
-    at = max(range(len(lines)), key=lambda n: (scores[n], hit.symbol in lines[n], bool(lines[n].strip()), -n))
-    return scores[at], at
+    scores = [round(_score(line, weights), 6) for line in lines]
+    most = max(scores, default=0.0)
+    found = [at for at, score in enumerate(scores) if score == most]
+    return most, sorted(found, key=lambda at: (hit.symbol not in lines[at], not lines[at].strip(), at))
 
 
 def _score(line: str, weights: Mapping[str, float]) -> float:
@@ -477,7 +523,7 @@ def _score(line: str, weights: Mapping[str, float]) -> float:
 
 def _is_line_of_code(line: str) -> bool:
     """Return whether a line looks like code: it is no comment and has a mark that prose lacks."""
-    return not _COMMENT.match(line) and bool(_CODE_MARKS.search(line))
+    return not is_comment(line) and bool(_CODE_MARKS.search(line))
 
 
 def _weights(part: str, hits: Sequence[Hit]) -> dict[str, float]:

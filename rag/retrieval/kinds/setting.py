@@ -31,7 +31,7 @@ from rag.types import CodeFacts, Kind
 from rag.types.question_kinds import SETTING
 
 _MAX_FILES = 12
-_MAX_PLACES = 6
+_MAX_PLACES = 5
 _MAX_LINE_CHARS = 500
 _COMMENT = re.compile(r"\s*(?:#(?!\[|\s*define\b)|//|/?\*)")
 _TEXT = re.compile(
@@ -112,7 +112,7 @@ def find(asked: Asked) -> CodeFacts | None:
         every = [one for index in asked.indexes for one in _lines(asked, index, name)]
         found = sorted(every, key=lambda one: one.rank_as_reader if wants_readers else one.rank)
         if any(one.what < _READ for one in found):
-            places = asked.first([one.place for one in found], _MAX_PLACES, "places are shown")
+            places = [one.place for one in found[:_MAX_PLACES]]
             return code_facts(asked, SETTING, name, found[0].said_of(name), places, count=len(found))
     return None if names else _of_words(asked)
 

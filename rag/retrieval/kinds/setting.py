@@ -31,7 +31,7 @@ from rag.types import CodeFacts, Kind
 from rag.types.question_kinds import SETTING
 
 _MAX_FILES = 12
-_MAX_PLACES = 5
+_MAX_PLACES = 6
 _MAX_LINE_CHARS = 500
 _COMMENT = re.compile(r"\s*(?:#(?!\[|\s*define\b)|//|/?\*)")
 _TEXT = re.compile(

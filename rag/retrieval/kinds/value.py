@@ -60,8 +60,8 @@ def _is_member(lines: Sequence[str], number: int) -> bool:
     first, last = max(number - 1 - _MAX_MEMBERS, 0), number + _MAX_MEMBERS
     count = 1
     for following, bracket in ((lines[first : number - 1][::-1], "{"), (lines[number:last], "}")):
-        alike = takewhile(lambda line: _MEMBER.sub(r"\1", line[:_MAX_LINE_CHARS]) == member[1], following)
-        here = sum(1 for _ in alike)
+        others = (_MEMBER.match(line[:_MAX_LINE_CHARS]) for line in following)
+        here = sum(1 for _ in takewhile(lambda other: other and other[1] == member[1], others))
         if here == len(following) or bracket not in following[here]:
             return False
         count += here

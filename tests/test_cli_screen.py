@@ -15,7 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from test_cli import Terminal
 
-from rag.answer.extract import Extract, extracted
+from rag.answer.extract import extracted
+from rag.answer.one_screen import Extract
 from rag.cli.screen import ShownAnswer, screen, shortened
 from rag.types import CodeFact, CodeFacts, Confidence, Hit, NumberedSource, PlaceNote, Prepared, Prompt, Span
 
@@ -158,7 +159,7 @@ def test_facts_that_do_not_fit_are_counted() -> None:
     facts = CodeFacts("list", "Value", "`Value` has 40 members", tuple(items), 40, 39, note="may miss some")
     text = drawn(ShownAnswer(extract_of(*SOURCES, facts=facts), {}))
     assert text.startswith("`Value` has 40 members:\n\n  values/1.py — `VALUE_00 = 0` 1 (possibly)\n")
-    assert "  … and more: `rag turns show` has all\n" in text and "\nmay miss some.\n" in text
+    assert "  … and more: `rag turns show` has all\n" in text and "\nmay miss some\n" in text
     assert len(text.splitlines()) <= 25 and "│" not in text, "many facts need no quotation"
 
 

@@ -1,15 +1,16 @@
-"""Answer without a model: one sentence, one quotation, and up to five other places.
+"""Answer without a model: one sentence, one quotation, and up to five other places, on one screen.
 
 The sentence says where the answer is, by the documentation or the calls of the first place; for a question of
 a known kind, its facts come instead. The quotation is one piece of the first source, with the line that
 decides. Every other place has its name and what it is. Nothing is claimed but what the index has.
+
+The whole has at most 25 lines of 80 columns in every interface. Only what is asked for may be longer: all
+members of a list, all lines that a question names.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from rag.answer.chosen_lines import (
@@ -17,110 +18,25 @@ from rag.answer.chosen_lines import (
     Sought,
     chosen_lines,
     defining_row,
-    list_goes_on,
     short,
     without_marks,
 )
+from rag.answer.one_screen import ROWS, Extract, NamedPlace, Quotation, lines_named, rows_of
 from rag.answer.wording import doubt, named_at, sentence_of_facts, sentence_of_place, what_it_is
 from rag.cut_code import Constructs
 from rag.lines import lines_of
-from rag.markdown import plain
-from rag.quoting import code_span, fence, one_line, visible
+from rag.quoting import code_span, one_line, visible
 from rag.types import CodeFact, CodeFacts, Hit, NumberedSource, PlaceNote, Prepared, Usage, source_of
 from rag.types.answer import QUOTING
 from rag.types.question_kinds import AFFECTED, LISTS, RECALL
 
-_OTHER_PLACES = 5
+_PLACES = 5
+"""The most places, those that are facts included."""
 _FEW_FACTS = 7
 """More facts are listed by file, and no lines are quoted."""
 _FEW_OF_FILE = 3
 """More facts of a file have only their lines."""
-_MAX_FACT_CHARS, _MAX_MEMBER_CHARS = 80, 40
-
-
-@dataclass(frozen=True, slots=True)
-class Quotation:
-    """Lines of a source in one piece; its `first`, `last` and `best` count from 1, in the file.
-
-    `path` has the repository in front where several are asked, `lines` are all lines of the source. An
-    `is_answer` quotation has the members of a list, or the lines that the question names: all count.
-    """
-
-    source: NumberedSource
-    path: str
-    first: int
-    last: int
-    best: int
-    lines: tuple[str, ...]
-    constructs: Constructs
-    is_answer: bool = False
-
-    @property
-    def place(self) -> str:
-        """The file and lines, in backticks only where Markdown would not show them unchanged."""
-        place = f"{self.path}:{_range(self.first, self.last)}"
-        return place if plain(place) == place else code_span(place)
-
-    @property
-    def goes_on(self) -> str:
-        """Where the list that is cut at the end of the quotation ends, as a sentence; "" if none is cut."""
-        offset = self.source.hit.start
-        end = list_goes_on(self.lines, self.last - offset) + offset
-        return f"The list goes on to line {end}." if end > self.last else ""
-
-
-@dataclass(frozen=True, slots=True)
-class NamedPlace:
-    """A place of an answer: its name, and what it is, in Markdown; `sources` are its numbers, if it has any.
-
-    `path` has the repository in front where several are asked; `lines` is one line, or a range.
-    """
-
-    name: str
-    at: Hit | CodeFact
-    path: str
-    lines: str
-    what: str
-    sources: tuple[int, ...] = ()
-
-    @property
-    def numbers(self) -> str:
-        """The references to its sources, after a space; "" for none."""
-        return f" {''.join(f'[{n}]' for n in self.sources)}" if self.sources else ""
-
-    @property
-    def markdown(self) -> str:
-        """The place as an item of a list."""
-        place = f"`{self.path}{':' if self.lines else ''}{self.lines}`{self.numbers}" if self.path else ""
-        return f"- {' — '.join(filter(None, [self.name, place, self.what]))}\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Extract:
-    """The parts of an answer without a model: a sentence, facts and how many `more` there are, a quotation
-    (more of them only if the question names lines of several sources), a `note` on what may be missing, and
-    other places.
-    """
-
-    sentence: str
-    facts: tuple[NamedPlace, ...] = ()
-    more: int = 0
-    quotations: tuple[Quotation, ...] = ()
-    note: str = ""
-    others: tuple[NamedPlace, ...] = ()
-
-    def pieces(self) -> Iterator[str]:
-        """Yield the answer as Markdown."""
-        yield f"{self.sentence}\n"
-        if self.facts:
-            rest = f"- and {self.more:,} more\n" if self.more else ""
-            yield "\n" + "".join(one.markdown for one in self.facts) + rest
-        for one in self.quotations:
-            yield f"\n[{one.source.n}] {one.place}\n\n{fenced(one)}\n"
-        if self.note:
-            yield f"\n{self.note}\n"
-        if self.others:
-            yield "\nOther places:\n\n" + "".join(one.markdown for one in self.others)
+_MAX_CODE_CHARS = 40
 
 
 class ExtractiveGenerator:
@@ -194,7 +110,7 @@ class _Writing:
         if found := self._facts:
             listed = self._listed(found)
             facts, more = ((), 0) if is_quoted else (listed, max(found.count - len(found.items), 0))
-            note = found.note and f"{visible(found.note)}."
+            note = visible(found.note)
             end = ":" if facts or is_quoted else "."
             sentence = f"{sentence_of_facts(found, doubt(self._prepared))}{end}"
         else:
@@ -206,9 +122,15 @@ class _Writing:
         )
         quoted = asked_for or ([first] if is_quoted else [])
         quotations = tuple(self._quotation(one) for one in quoted)
-        others = () if asked_for else self._others(quoted)
-        note = note or "".join(one.goes_on for one in quotations[:1] if not one.is_answer)
-        return Extract(sentence, facts, more, quotations, note, others)
+        others = () if asked_for else self._others(quoted, _PLACES - len(facts))
+        whole = Extract(sentence, facts, more, quotations, note, others)
+        warning = self._prepared.warning
+        shown = whole.fitted(ROWS - (rows_of(warning) + 1 if warning else 0))
+        self._places += [(one.source.n, one.source.hit.path, one.first, one.last) for one in shown.quotations]
+        self._places += [
+            (one.sources[0], one.at.path, int(one.lines), int(one.lines)) for one in shown.others
+        ]
+        return shown
 
     def _sentence(self, source: NumberedSource, chosen: ChosenLines, word: str) -> str:
         hit, note = source.hit, self._note(source)
@@ -223,17 +145,16 @@ class _Writing:
         constructs = Constructs(lines, hit.language)
         chosen = without_marks(chosen_lines(hit, self._sought), lines, constructs)
         first, last, best = (hit.start + row for row in (chosen.first, chosen.last, chosen.best))
-        self._places.append((source.n, hit.path, first, last))
         is_answer = bool(self._sought.named_lines(hit) or self._sought.members(hit))
         return Quotation(source, self._path(hit), first, last, best, lines, constructs, is_answer)
 
-    def _others(self, quoted: Sequence[NumberedSource]) -> tuple[NamedPlace, ...]:
+    def _others(self, quoted: Sequence[NumberedSource], limit: int) -> tuple[NamedPlace, ...]:
         """Return the next places: not the quoted one, not the facts, each line once."""
         found: dict[tuple[str, str, int], NamedPlace] = {}
         for source in self._sources:
             hit, note = source.hit, self._note(source)
             says_nothing = hit.kind == "doc" and not hit.label and not note.sentences
-            if source in quoted or says_nothing or len(found) == _OTHER_PLACES:
+            if source in quoted or says_nothing or len(found) >= limit:
                 continue
             is_defined = hit.start <= note.line <= hit.end
             row = note.line - hit.start if is_defined else chosen_lines(hit, self._sought).best
@@ -243,7 +164,6 @@ class _Writing:
                 continue
             what = what_it_is(hit, row, note, self._sought)
             found[key] = NamedPlace(named_at(hit, row), hit, self._path(hit), str(line), what, (source.n,))
-            self._places.append((source.n, hit.path, line, line))
         return tuple(found.values())
 
     def _has_fact(self, hit: Hit) -> bool:
@@ -277,8 +197,9 @@ class _Writing:
         what = ", ".join(filter(None, [reason, doubted]))
         is_named = item.label and (found.kind not in LISTS or _have_names(found))
         text = item.path.rpartition("/")[2] if found.kind == RECALL else text
-        name = f"`{one_line(item.label)}`" if is_named else _cut(text, _MAX_FACT_CHARS)
-        return NamedPlace(name, item, self._path(item), _range(item.start, item.end), what, (n,) if n else ())
+        name = f"`{one_line(item.label)}`" if is_named else _cut(text, _MAX_CODE_CHARS)
+        lines, sources = lines_named(item.start, item.end), (n,) if n else ()
+        return NamedPlace(name, item, self._path(item), lines, what, sources).on_one_line
 
     def _facts_of_file(self, each: Sequence[tuple[CodeFact, int]], found: CodeFacts) -> NamedPlace:
         """Return the facts of one file: members by name and line, others by line."""
@@ -290,7 +211,7 @@ class _Writing:
                 name = f"`{one_line(item.label)}` "
             elif found.kind in LISTS:
                 text = next((line.strip(" \t\r,;") for line in lines_of(item.text) if line.strip()), "")
-                name = f"{_cut(text, _MAX_MEMBER_CHARS)} "
+                name = f"{_cut(text, _MAX_CODE_CHARS)} "
             elif item.label and len(each) <= _FEW_OF_FILE:
                 name = f"`{one_line(item.label)}` "
             doubted = "" if item.certain else " (possibly)"
@@ -317,26 +238,7 @@ def _have_names(found: CodeFacts) -> bool:
     return len({item.label for item in found.items}) == len(found.items)
 
 
-def fenced(quotation: Quotation) -> str:
-    """Return the quoted lines as Markdown: one fence, longer than each that the lines have.
-
-    If a string or comment is cut at one of its ends, the fence has no language: a highlighter would take the
-    closing mark for an opening one.
-    """
-    hit = quotation.source.hit
-    first, last = quotation.first - hit.start, quotation.last - hit.start
-    text = "\n".join(quotation.lines[first : last + 1])
-    parts = quotation.constructs.parts(first, last)
-    language = re.sub(r"[^A-Za-z0-9+#._-]", "", hit.language) if all(is_code for *_, is_code in parts) else ""
-    marks = fence(text)
-    return f"{marks}{language}\n{text}\n{marks}"
-
-
 def _cut(line: str, width: int) -> str:
     """Return a line of code as inline code, cut to a width."""
     shown = visible(" ".join(line.split()))
     return code_span(shown if len(shown) <= width else shown[:width].rstrip() + "…") if shown else "(empty)"
-
-
-def _range(first: int, last: int) -> str:
-    return f"{first}-{last}" if last > first else str(first)

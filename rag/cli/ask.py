@@ -40,7 +40,7 @@ from rag.types import Answer, Conversation, Filters, Source, Subject, TraceStep
 from rag.types.answer import QUOTING
 
 if TYPE_CHECKING:
-    from rag.answer.extract import Extract
+    from rag.answer.one_screen import Extract
     from rag.service import Dialog, Engine
     from rag.service.repositories.groups import Selection
 

@@ -8,7 +8,6 @@ characters are replaced before anything is styled.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,19 +21,16 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from rag.answer.extract import Extract, NamedPlace, Quotation
+    from rag.answer.one_screen import Extract, NamedPlace, Quotation
     from rag.types import CodeFact, Hit
 
-_ROWS = 25
-"""The most lines of an answer, unless more are asked for."""
 _MIN_ROWS = 16
-_MAX_WIDTH = 100
 _MIN_QUOTED_ROWS = 8
+_MAX_WIDTH = 100
 _ROWS_OF_PLACE = 2
 _MIN_PLACE = 24
 _MAX_HIGHLIGHTED_CHARS = 20_000
 _NO_LINKS = frozenset({"", "dumb", "linux", "cons25", "vt100", "vt220"})
-_WORD = re.compile(r"\w")
 _LEXERS = {"tsx": "tsx", "terraform": "hcl", "proto": "protobuf", "gradle": "groovy"}
 
 
@@ -51,9 +47,11 @@ def print_screen(shown: ShownAnswer, *, hint: str) -> None:
     """Print an answer on stdout, which is a terminal; `hint` is the last line."""
     from rich.console import Console
 
+    from rag.answer.one_screen import ROWS
+
     size = shutil.get_terminal_size()
     console = Console(width=min(max(size.columns, 20), _MAX_WIDTH), highlight=False)
-    rows = min(max(size.lines - 3, _MIN_ROWS), _ROWS)
+    rows = min(max(size.lines - 3, _MIN_ROWS), ROWS)
     for line in screen(shown, console, rows=rows, hint=hint):
         console.print(line, soft_wrap=True)
 
@@ -175,15 +173,8 @@ class _Page:
         numbers = range(quotation.first, quotation.last + 1)
         indent = min(_indents(code[n - hit.start] for n in numbers), default=0)
         lines = {n: self._numbered(n, digits, code[n - hit.start][indent:]) for n in numbers}
-        first, last = quotation.first, quotation.last
-        used = sum(map(len, lines.values()))
-        while first < last and used > rows and not quotation.is_answer:
-            is_below = last - quotation.best >= quotation.best - first
-            used -= len(lines[last if is_below else first])
-            first, last = (first, last - 1) if is_below else (first + 1, last)
-        while first < quotation.best and not _WORD.search(quotation.lines[first - hit.start]):
-            first += 1
-        return [*head, *(row for n in range(first, last + 1) for row in lines[n])]
+        shown = quotation.within(rows, [len(lines[n]) for n in numbers])
+        return [*head, *(row for n in range(shown.first, shown.last + 1) for row in lines[n])]
 
     def _numbered(self, number: int, digits: int, code: Text) -> list[Text]:
         """Return a line of code with its number, on as many rows as it needs."""

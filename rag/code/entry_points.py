@@ -106,6 +106,7 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
         key=lambda one: (
             KINDS.index(one.what),
             -sizes.get(one.path, 0),
+            not one.path.startswith("bin/"),
             one.path.count("/"),
             one.path,
             one.start,

@@ -35,7 +35,7 @@ _MAX_DOCUMENTS, _MAX_DOCUMENT_LINES = 60, 2_000
 
 def content(survey: Survey) -> list[File]:
     """Return the files that a repository is for: its own code, or where there is little of it, its
-    configuration (roles, charts, modules) too, or its documents.
+    configuration (roles, charts, modules) too, or if these are more, its documents.
     """
     own = [file for file in code_by_role(survey)["own"] if not _TESTS.search(file.path)]
     inside = [file for file in survey.of_kind("code", "config", "doc") if not _is_beside(file.path)]
@@ -43,8 +43,9 @@ def content(survey: Survey) -> list[File]:
     documents = [
         file for file in inside if file.kind == "doc" and not _basename(file).startswith(_ON_PROJECT)
     ]
-    least = _MIN_SHARE * _lines(inside)
-    return next((found for found in (own, configured) if found and _lines(found) >= least), documents)
+    if own and _lines(own) >= _MIN_SHARE * _lines(inside):
+        return own
+    return configured if _lines(configured) >= _lines(documents) else documents
 
 
 def _is_beside(path: str) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import replace
 from typing import Any
 
@@ -61,7 +62,7 @@ def answer(question: str, *hits: Hit) -> str:
 
 
 _BLOCK = re.compile(
-    r"^\[(?P<n>\d+)\] `?[^`\n]*:(?P<first>\d+)(?:-(?P<last>\d+))?`?\n\n"
+    r"^\[(?P<n>\d+)\] `?[^`\n]*:(?P<first>\d+)(?:-(?P<last>\d+))?`?(?: \([^\n]*\))?\n"
     r"(?P<body>(?P<marks>`{3,})[^\n`]*\n.*?\n(?P=marks))$",
     re.DOTALL | re.MULTILINE,
 )
@@ -110,7 +111,7 @@ def test_without_documentation_the_sentence_has_the_calls() -> None:
     note = PlaceNote(41, callers=("login",), callees=("hmac", "expired"))
     text = noted("Where is a token signed?", SIGN, another(2), note=note)
     assert "[1], which is called by `login` and calls `hmac` and `expired`.\n" in text
-    assert "`f2.py:41` [2] — function, called by `login`, calls `hmac` and `expired`\n" in text
+    assert "`f2.py:41` [2] — function, called by `login`, calls `hmac`" in text
 
 
 @pytest.mark.parametrize(
@@ -203,6 +204,20 @@ def test_one_source_is_quoted_and_the_next_five_are_named() -> None:
     assert generator.quoted[-1][1:] == ("f5.py", 51, 51)
     assert [n for n, *_ in generator.quoted] == [1, 2, 3, 4, 5, 6]
     assert resolve(text, prepared("token", *others).prompt.sources).invented == 0
+
+
+@pytest.mark.parametrize("warning", ["", "Probably not in this repository. " * 4])
+def test_a_whole_answer_is_on_one_screen_of_80_columns(warning: str) -> None:
+    """Its long lines are wrapped: the quotation keeps the line that decides, a place has one line."""
+    lines = [f"\tif wrong(session):  # {'because it is so ' * 6}" for _ in range(20)]
+    lines[12] = "\t\traise Expired(token)"
+    long = replace(SIGN, span=replace(SIGN.span, end=SIGN.span.start + 19), text="\n".join(lines) + "\n")
+    others = [another(n, path=f"{'deep/' * 6}f{n}.py") for n in range(6)]
+    note = PlaceNote(41, ((42, "Sign a token for a session, which is valid for a day and never longer."),))
+    text = noted("When has a token expired?", long, *others, note=note, warning=warning)
+    rows = [row for line in text.expandtabs().splitlines() for row in textwrap.wrap(line, 80) or [""]]
+    assert len(rows) + (len(textwrap.wrap(warning, 80)) + 1 if warning else 0) <= 25
+    assert "raise Expired(token)" in quoted(text)[2] and "\nOther places:\n- `sign` — `deep/" in text
 
 
 def test_places_have_their_repository_where_several_are_asked() -> None:

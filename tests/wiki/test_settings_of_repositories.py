@@ -53,6 +53,7 @@ def found(texts: dict[str, str]) -> dict[str, tuple[str, str]]:
             "",
         ),
         ("roles/kiln/defaults/main.yml", "# How hot.\nkiln_heat: 900\n", "kiln_heat", "900", "How hot."),
+        ("chart/values.yaml", "pod:\n  # How many.\n  count: 2\n", "pod.count", "2", "How many."),
         ("chart/values.yaml", "replicas: 1  # How many pods run.\n", "replicas", "1", "How many pods run."),
         (
             "variables.tf",
@@ -87,6 +88,7 @@ def test_documents_say_what_a_variable_means(text: str) -> None:
     [
         'env["APP_FILE"] = path\n',
         'os.environ.setdefault("APP_MODULE", "x")\n',
+        'agent = request.env["HTTP_AGENT"]\n',
         'if environment == "PRODUCTION":\n    pass\n',
     ],
 )

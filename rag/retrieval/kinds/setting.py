@@ -112,7 +112,7 @@ def find(asked: Asked) -> CodeFacts | None:
         every = [one for index in asked.indexes for one in _lines(asked, index, name)]
         found = sorted(every, key=lambda one: one.rank_as_reader if wants_readers else one.rank)
         if any(one.what < _READ for one in found):
-            places = asked.first([one.place for one in found], _MAX_PLACES, "places are shown")
+            places = [one.place for one in found[:_MAX_PLACES]]
             return code_facts(asked, SETTING, name, found[0].said_of(name), places, count=len(found))
     return None if names else _of_words(asked)
 

@@ -14,7 +14,7 @@ from rag.types import CodeFacts
 from rag.types.question_kinds import OPTIONS, VARIABLES
 
 _VARIABLE = re.compile(
-    r"(?<!\w)(?!(?<!os\.)environ\b)(?i:\w*env)\w*\W[^\"'\n]{0,48}[\"']([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)[\"']"
+    r"(?<!\w)(?!(?<!os\.)environ\b)(?i:(?=\w*env))\w++\W[^\"'\n]{0,48}[\"']([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)[\"']"
     r"|\b(?:process|import\.meta)\.env\.([A-Z][A-Z0-9_]*)"
 )
 _OPTION = re.compile(

@@ -162,7 +162,7 @@ class _FileNames:
     def folder(folder: str) -> str:
         """Return a folder without the inner ones that any project has; "" if it has no others."""
         folder = _ROOT_PACKAGE.sub("", folder)
-        while folder and posixpath.basename(folder) in _PLAIN_FOLDERS:
+        while folder and posixpath.basename(folder).strip("()") in _PLAIN_FOLDERS:
             folder = posixpath.dirname(folder)
         return folder
 
@@ -245,6 +245,8 @@ def _key(name: str) -> str:
 
 def _readable(name: str, known: Callable[[str], str], project: str) -> str:
     """Return names of files as words: "write_batch, SkipList" as "Write batch and skip list"."""
+    if _key(name) == _key(project):
+        return name
     named = name.split(",")
     if _key(named[0]) != _key(project):  # the most central file says what its concept is
         named = [part for part in named if _key(part) != _key(project)]

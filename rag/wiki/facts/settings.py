@@ -32,19 +32,20 @@ _BOUND = re.compile(
 )
 _SETTINGS_CLASS = re.compile(r"\((?:\w+\.)*\w*Settings\b")
 _DEFAULTS = re.compile(
-    r"(?:^|/)(?:defaults/(?:main/)?[\w-]+\.ya?ml|values\.ya?ml|\.env[\w.-]*|[\w.-]*(?:example|sample|template)[\w.-]*"
-    r"\.(?:ya?ml|toml|ini|conf|env)|[\w.-]+\.env(?:\.\w+)*)$"
+    r"(?:^|/)(?:defaults/(?:main/)?[\w-]+\.ya?ml|values\.ya?ml|\.env[\w.-]*|(?:[\w.-]*(?:example|sample|template)[\w.-]*"
+    r"|config|settings)\.(?:ya?ml|toml|ini|conf|env)|[\w.-]+\.env(?:\.\w+)*)$"
 )
 _DATA = frozenset("ini json toml yaml".split())
 _HIDDEN = re.compile(r"\.[^/]*/")
-_KEY = re.compile(r"#?(?:export )?([A-Za-z_][\w.-]*)\s?[=:](?:\s|$|(?<==))(.*)")
+_KEY = re.compile(r"( *)(?:#(?! ))?(?:export )?([A-Za-z_][\w.-]*)\s?[=:](?:\s|$|(?<==))(.*)")
 _HELP = re.compile(r"(?:usage|help|description|desc)\w*\s*[=:(]\s*r?[\"']([^\"'\n]{8,})", re.I)
 _DEFAULT = re.compile(r"(?i:default)\w*(?:\"?\s*[=:(]\s*|:\")([^,;)}\]\n]+)|\bValue:\s*([^,}\n]+)")
 _SECOND = re.compile(r"\s*,\s*([\"'][^\"'\n]*[\"']|[\w.+-]+)\s*[,)]")
 _WORD = re.compile(r"(?<![\w-])[A-Za-z][\w-]{2,80}")
 _PROSE = re.compile(r"[\s:>]*[A-Za-z][^|]* [^|]*$")
 _GOING_ON = re.compile(r"\s*[A-Za-z(`][^|:]*$")
-_NEAR, _MAX_BEFORE, _MAX_DEFAULT_CHARS, _MAX_LINE_CHARS = 4, 2, 60, 2_000
+_NEAR, _MAX_ABOVE, _MAX_BEFORE, _MAX_LEVELS = 4, 8, 2, 3
+_MAX_DEFAULT_CHARS, _MAX_LINE_CHARS = 60, 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,13 @@ def _variables(file: File) -> Iterator[WikiSetting]:
     """Yield the variables that code names, each with the help and the default near it."""
     prefix = _PREFIX.search(file.text)
     for match in _VARIABLE.finditer(file.text):
-        is_of_request = match[0].startswith("environ") and file.text[match.start() - 1] != "."
-        if is_of_request and "from os import" not in file.text:
-            continue  # the environment of a request, as WSGI has it
+        before = file.text[max(0, match.start() - 8) : match.start()]
+        is_bare = match[0].startswith("environ") and before[-1:] != "." and "from os import" not in file.text
+        if is_bare or before == "request.":
+            continue  # the environment of a request, as WSGI and Rack have it
         row = file.text.count("\n", 0, match.start(match.lastindex or 0))
         about, default = _near(file, row)
-        second = _SECOND.match(file.text, match.end())
+        second = _SECOND.match(file.text, match.end()) if re.search(r"[(\[]\s*[\"'`]", match[0]) else None
         name = match[match.lastindex or 0]
         yield WikiSetting(name, file.path, row + 1, about, second[1] if second else default)
     for match in _BOUND.finditer(file.text):
@@ -113,7 +115,10 @@ def _near(file: File, row: int) -> tuple[str, str]:
     text = "".join(line[:_MAX_LINE_CHARS] for line in lines)
     about, default = _HELP.search(text), _DEFAULT.search(text)
     said = about[1] if about else ""
-    if not said and (quote := comment_above(file.lines, file.path, row, file.language)):
+    first = next(
+        (n for n in range(row, max(row - _MAX_ABOVE, -1), -1) if file.lines[n].lstrip().startswith("#[")), row
+    )
+    if not said and (quote := comment_above(file.lines, file.path, first, file.language)):
         said = quote.text
     return said, next(filter(None, default.groups()), "").strip() if default else ""
 
@@ -132,13 +137,21 @@ def _fields(survey: Survey, file: File) -> Iterator[WikiSetting]:
 
 
 def _keys(file: File) -> Iterator[WikiSetting]:
-    """Yield the outermost keys of a file of defaults, each with its comment."""
+    """Yield the keys of a file of defaults down to a few levels, each with the comment above or behind it."""
     above: list[str] = []
+    outer: list[tuple[int, str]] = []
     for row, line in enumerate(file.lines):
         if match := _KEY.match(line[:_MAX_LINE_CHARS]):
-            value, _, comment = match[2].strip().partition(" #")
-            yield WikiSetting(match[1], file.path, row + 1, comment.strip("# ") or " ".join(above), value)
-        above = [*above, line.strip("# \n")] if line.startswith("#") and not match else []
+            indent, value = len(match[1]), match[3].strip()
+            outer = [(depth, name) for depth, name in outer if depth < indent]
+            value, _, comment = value.partition(" #") if value[:1] != "#" else ("", "", value)
+            about = comment.strip("# ") or " ".join(takewhile(bool, above))
+            name = ".".join((*(name for _, name in outer), match[2]))
+            if len(outer) < _MAX_LEVELS and (about or value):
+                yield WikiSetting(name, file.path, row + 1, about.removeprefix(match[2]).lstrip(":- "), value)
+            outer.append((indent, match[2]))
+        is_comment = line.lstrip().startswith("#") and not match
+        above = [*above, line.strip().strip("# ")] if is_comment else []
 
 
 def _documented(survey: Survey, names: Set[str]) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rag.answer.extract import ExtractiveGenerator
-from rag.retrieval.search import search
+from rag.retrieval.search import exchange, search
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
 from rag.types import Answer, CodeFacts
@@ -227,3 +227,10 @@ def test_what_a_message_of_the_log_holds_is_no_list(tmp_path: Path, engine: Engi
     assert (
         search([engine.repository(str(tmp_path)).searcher], "Which kilns are supported?").code_facts is None
     )
+
+
+def test_a_follow_up_without_words_of_its_own_has_no_list(tmp_path: Path, engine: Engine) -> None:
+    (tmp_path / "shop.py").write_text(GLAZES)
+    searcher, first = engine.repository(str(tmp_path)).searcher, "What ways of glazing exist here?"
+    past = [exchange(first, search([searcher], first))]
+    assert search([searcher], "All of them please.", past=past).code_facts is None

@@ -48,6 +48,8 @@ def find(asked: Asked) -> CodeFacts | None:
     if derived := _derived(asked):
         return derived
     wanted = weights(asked)
+    if not any(wanted.values()):
+        return None  # "All of them, please."
     best = best_fit(asked, wanted)
     if best is None or best.score < _MIN_SCORE or not is_the_list(asked, best):
         return None

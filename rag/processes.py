@@ -22,10 +22,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any, NoReturn
 
 from rag.errors import SettingsError
@@ -104,6 +106,25 @@ def python_command(module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module with Python, without the current folder in its import path."""
     user_site = ["-s"] if sys.flags.no_user_site else []
     return [sys.executable, "-P", *user_site, "-m", module, *arguments]
+
+
+@contextmanager
+def deferred_signals() -> Iterator[None]:
+    """Defer signals until the block is left, so that none ends us before the new process is known."""
+    received: list[tuple[int, FrameType | None]] = []
+    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    if threading.current_thread() is threading.main_thread():  # only the main thread receives signals
+        for ends in (signal.SIGINT, signal.SIGTERM):
+            if callable(handler := signal.getsignal(ends)):
+                handlers[ends] = handler
+                signal.signal(ends, lambda number, frame: received.append((number, frame)))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number, frame in received:
+            handlers[number](number, frame)
 
 
 def start(

@@ -82,7 +82,7 @@ def test_a_command_that_answers_ends_with_all_that_it_has_started(
     model.chmod(0o755)
     arguments = ["ask", str(SAMPLE), "How are sessions signed?", "--model", f"cmd:{model}"]
     # What starts the tests may ignore these signals, and a child would inherit that.
-    before = "import signal; signal.signal(15, signal.SIG_DFL); signal.signal(1, signal.SIG_DFL)"
+    before = "from signal import *; signal(SIGTERM, SIG_DFL); signal(SIGHUP, SIG_DFL)"
     words = [sys.executable, "-c", IN_PROCESS.format(arguments=arguments, before=before)]
     asking = subprocess.Popen(words, env=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with held.open() as open_while_it_runs:

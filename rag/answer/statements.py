@@ -49,7 +49,7 @@ _NEGATION = r"(?:\b(?:not|no|never|cannot|nothing|none|neither|only|without)\b|n
 _ADMISSION = re.compile(
     rf"\b{_SOURCES}\b[^.;]{{0,60}}{_NEGATION}|{_NEGATION}[^.;]{{0,120}}\b{_SOURCES}\b"
     r"|(?:\bnot|n['’]t) (?:shown|visible|included|quoted) here\b"
-    r"|\bcode do(?:es)?(?: not|n['’]t) (?:show|say|tell)\b",
+    r"|\bcode do(?:es)?(?: not|n['’]t) (?:show|say)\b",
     re.IGNORECASE,
 )
 """A sentence on what the model was not shown: the system prompt asks for it."""

@@ -134,8 +134,9 @@ class CommandOutput(Iterator[str]):
             prompt = opened.enter_context(tempfile.TemporaryFile())
             prompt.write(str(asked["prompt"]).encode("utf-8", "replace"))
             prompt.seek(0)
-            self._process = opened.enter_context(_started(client, folder, prompt))
-            opened.callback(self._end)
+            with processes.deferred_signals():
+                self._process = opened.enter_context(_started(client, folder, prompt))
+                opened.callback(self._end)
             self._selector = opened.enter_context(selectors.DefaultSelector())
             for stream in (self._process.stdout, self._process.stderr):
                 assert stream is not None

@@ -155,9 +155,7 @@ def is_question(words: Sequence[str]) -> bool:
     has_options = words[1:2] and words[1].startswith("-")
     texts = [*words[:1], *(words[-1:] if has_options else words[1:2])]
     has_space = [" " in word.strip() and not word.startswith("-") for word in texts]
-    if not any(has_space) or words[0] in _COMMANDS:
-        return False
-    return has_space[0] or _is_source(words[0])
+    return any(has_space) and (has_space[0] or _is_source(words[0]))
 
 
 def is_source_alone(words: Sequence[str]) -> bool:

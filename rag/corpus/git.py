@@ -18,18 +18,15 @@ import select
 import selectors
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any
 from urllib.parse import urlsplit
 
 from rag.corpus.blocking_files import blocking_file
 from rag.errors import SourceError
-from rag.processes import NEUTRAL_FOLDER, Limits, limit, search_path, share_of_memory
+from rag.processes import NEUTRAL_FOLDER, Limits, deferred_signals, limit, search_path, share_of_memory
 
 _SAFE = {
     "core.hooksPath": "/dev/null",
@@ -137,7 +134,7 @@ def run_git(
     output = _Output(arguments[0], max_bytes)
     process: subprocess.Popen[bytes] | None = None
     try:
-        with _deferred_signals():
+        with deferred_signals():
             process = _started(arguments, cwd, environment, reads=stdin is not None)
         local = Path(url.removeprefix("file://")) if url.startswith(("/", "file:///")) else None
         watched = local if asks_server else cwd
@@ -152,25 +149,6 @@ def run_git(
     if on_stderr and stderr:
         on_stderr(stderr)
     return bytes(output.taken)
-
-
-@contextmanager
-def _deferred_signals() -> Iterator[None]:
-    """Defer signals until the block is left, so that none ends us before the new process is known."""
-    received: list[tuple[int, FrameType | None]] = []
-    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
-    if threading.current_thread() is threading.main_thread():  # only the main thread receives signals
-        for ends in (signal.SIGINT, signal.SIGTERM):
-            if callable(handler := signal.getsignal(ends)):
-                handlers[ends] = handler
-                signal.signal(ends, lambda number, frame: received.append((number, frame)))
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number, frame in received:
-            handlers[number](number, frame)
 
 
 def _started(

@@ -99,10 +99,8 @@ function beginOfUrl() {
   if (about || text) askAbout({ about: about.slice(0, MAX_ABOUT), text });
 }
 
-/** Ask the question that waited for the first index when the page was left: not one that waits since. */
-function askAgain() {
-  const waiting = left;
-  left = null;
+/** Ask the question that waited for the first index when the page was left. */
+function askAgain(waiting) {
   if (!waiting) return;
   forget();
   if (waiting.conversation !== state.conversation?.id) return;
@@ -111,10 +109,9 @@ function askAgain() {
   ask(waiting.question);
 }
 
-let left = unasked();
-
 async function fill() {
   try {
+    const waiting = unasked(); // now: one that is asked while the page is loading is not left over
     await Promise.all([loadRepositories(), loadModels()]);
     const place = placeOfUrl();
     if (place) openPlace(place);
@@ -122,7 +119,7 @@ async function fill() {
     await load();
     await fromUrl();
     startLive();
-    askAgain();
+    askAgain(waiting);
   } catch (error) {
     if (error.status !== 401) note(error.message, "bad");
   }

@@ -24,6 +24,7 @@ NO_SUBJECT = (
     "Name it in the question, or set its subject (`about`)."
 )
 """The warning before an answer to a question about an "it" that means nothing yet."""
+_NOWHERE, _NOT_IN_THEM = " nowhere.", " nowhere in them."
 
 
 def warning(
@@ -38,7 +39,8 @@ def warning(
         return ""
     where = "these repositories" if len({hit.repo for hit in hits}) > 1 else "this repository"
     missing = _missing(confidence) or "The nearest places have little in common with the question."
-    where = f"the indexed files of {where}" if unread or is_part else where
+    if unread or is_part:
+        where, missing = f"the indexed files of {where}", missing.replace(_NOWHERE, _NOT_IN_THEM)
     parts = [f"Probably not in {where}.", missing, _sentence(unread), FOREIGN if confidence.foreign else ""]
     return " ".join(filter(None, parts))
 
@@ -68,7 +70,9 @@ def _text(prepared: Prepared, confidence: Confidence, unread: str) -> str:
     repositories = list(dict.fromkeys(one_line(hit.repo) for hit in prepared.hits))
     where = repositories[0] if len(repositories) == 1 else "these repositories" if repositories else "there"
     where = f"the indexed files of {where}" if unread else where
-    parts = [f"Not found in {where}." if repositories else "Not found.", _searched_words(confidence)]
+    searched = _searched_words(confidence)
+    searched = searched.replace(_NOWHERE, _NOT_IN_THEM) if unread else searched
+    parts = [f"Not found in {where}." if repositories else "Not found.", searched]
     parts.append(_sentence(unread))
     if prepared.warning == NO_SUBJECT:
         parts.insert(1, NO_SUBJECT)
@@ -100,7 +104,7 @@ def _missing(confidence: Confidence) -> str:
     sentences = []
     if confidence.absent:
         verb = "occurs" if len(confidence.absent) == 1 else "occur"
-        sentences.append(f"{_words(confidence.absent)} {verb} nowhere.")
+        sentences.append(f"{_words(confidence.absent)} {verb}{_NOWHERE}")
     if confidence.unmet:
         verb = "is" if len(confidence.unmet) == 1 else "are"
         sentences.append(f"{_words(confidence.unmet)} {verb} not in the nearest places.")

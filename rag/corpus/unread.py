@@ -44,7 +44,7 @@ _CACHES = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache
 """Folders of tools, which repeat names of the code and are no code."""
 _NARROW = ("cp1252", "koi8-r", "gb18030")
 _WIDE = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
-_WITHHELD = frozenset({skip.SECRET, skip.RAGIGNORED, skip.FILTERED})
+WITHHELD = frozenset({skip.SECRET, skip.RAGIGNORED, skip.FILTERED})
 _MAX_EXAMINED_BYTES = 4 << 20
 _Form = TypeVar("_Form", str, bytes)
 _WORD = re.compile(r"[\w$\x80-\xff]")
@@ -326,7 +326,7 @@ class _Search:
         if reason in _LINKS:
             return
         if self._is_withheld(path, reason):
-            self.found.left_out[reason if reason in _WITHHELD else skip.SECRET] += 1
+            self.found.left_out[reason if reason in WITHHELD else skip.SECRET] += 1
             return
         if skip.reason_by_name(path) == skip.BINARY:
             self.found.left_out[skip.BINARY] += 1
@@ -352,7 +352,7 @@ class _Search:
         if self.reach.secrets:
             return False
         is_ignored = self._ignored is not None and self._ignored.match(path)
-        if reason in _WITHHELD or skip.reason_by_name(path) == skip.SECRET or is_ignored:
+        if reason in WITHHELD or skip.reason_by_name(path) == skip.SECRET or is_ignored:
             return True
         examined = content and reason not in _PUBLISHED
         return bool(examined and find_secret(decode(content).text, path))

@@ -15,7 +15,7 @@ from rag.analysis import terms
 from rag.code.graph_files import MAX_FILES
 from rag.code.languages import TEMPLATE, kind_of_path, language_of_path
 from rag.code.name_resolution import COMMON
-from rag.code.use_search import MAX_POSSIBLE, family
+from rag.code.use_search import MAX_POSSIBLE, RESOLVED, family
 from rag.identifiers import LIKE_CODE
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
@@ -35,12 +35,13 @@ _FEW_DEFINITIONS = 2
 _MAX_NAMED_FILES = 3
 _MAX_LINE_CHARS = 400
 _DOC = 2
-_IMPORT = re.compile(r"\s*(?:import|from|use|using|alias|require\w*|include|package|namespace)\b")
+_IMPORT = re.compile(r"\s*(?:#\s*)?(?:import|from|use|using|alias|require\w*|include|package|namespace)\b")
 _IMPORTING = r"\s*(?:import|export|from|use|using|require\w*|include|source|load|#\s*(?:include|import))\b.*"
 _MAX_IMPORTING = 600
 """Chunks that are read for imports of one name."""
 _LIKE_CODE = re.compile(LIKE_CODE)
-_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--)")
+_DEFINE = re.compile(r"\s*#\s*define\b")
+_COMMENT, _C_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--)"), re.compile(r"\s*(?://|/?\*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
         are_calls = calls and any(use.role == "call" for use in found)
     elif _LIKE_CODE.search(target.name) and len(meant) <= _FEW_DEFINITIONS:
         known = {(use.path, use.line) for use in (*every.uses, *unknown, *every.others)}
-        by_name = [use for use in _in_other_languages(index, target) if (use.path, use.line) not in known]
+        by_name = [use for use in _unread_as_code(index, target) if (use.path, use.line) not in known]
     if len(meant) > _MAX_TARGETS:
         limits.append(f"only {_MAX_TARGETS} definitions of the name were considered")
     kept, notes = _without_bundles(index, found)
@@ -202,18 +203,26 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
     )
 
 
-def _in_other_languages(index: ChunkIndex, target: CodeDefinition) -> Iterator[CodeUse]:
-    """Yield the lines that have the name of a definition, which is no word of prose, in code and settings of
-    other languages: templates, scripts, notebooks.
+def _unread_as_code(index: ChunkIndex, target: CodeDefinition) -> Iterator[CodeUse]:
+    """Yield the lines that have the name of a definition, which is no word of prose, where the graph of the
+    code has no references to it: in other languages, in those whose names are not resolved, in macros of C.
     """
     own = family(language_of_path(target.path))
 
-    def is_other(path: str) -> bool:
-        return family(language_of_path(path)) != own
+    def is_unread(path: str) -> bool:
+        language = language_of_path(path)
+        return family(language) != own or language not in RESOLVED or own == "c"
 
-    for held in lines_with(index, target.name, is_other):
+    for held in lines_with(index, target.name, is_unread):
         if _is_code(held.hit):
-            yield from _lines_of(index, held, imports=False)
+            for use in _lines_of(index, held, imports=False):
+                if own != "c" or family(held.hit.language) != "c" or _is_in_macro(index, use):
+                    yield use
+
+
+def _is_in_macro(index: ChunkIndex, use: CodeUse) -> bool:
+    above = _line(index, replace(use, line=use.line - 1))
+    return bool(_DEFINE.match(_line(index, use))) or above.rstrip().endswith("\\")
 
 
 def uses_by_text(
@@ -230,10 +239,11 @@ def uses_by_text(
 def _lines_of(index: ChunkIndex, held: LinesWithName, *, imports: bool) -> Iterator[CodeUse]:
     """Yield the lines with a name that are no comments, and imports only if these are wanted."""
     role: UseRole = "call" if held.calls else "mention"
+    comment = _C_COMMENT if family(held.hit.language) == "c" else _COMMENT
     lines = lines_of(held.hit.text)
     for line in held.lines:
         text = lines[line - held.hit.start]
-        if not _COMMENT.match(text) and bool(_IMPORT.match(text)) == imports:
+        if not comment.match(text) and bool(_IMPORT.match(text)) == imports:
             yield CodeUse(held.hit.path, line, label_at(index, held.hit.path, line), role, certain=False)
 
 

@@ -193,3 +193,36 @@ def test_a_name_is_found_with_the_names_above_the_source(engine: Engine, tmp_pat
     folder, files = ABOVE["package of Python"]
     said = said_of(engine, written(tmp_path, files) / folder, "snip.auth.seal")
     assert said == "`seal` is called in 1 place"
+
+
+SEAL_IN_C = "int seal_parcel(int n) {\n  return n;\n}\n\nint ship(void) {\n  return seal_parcel(1);\n}\n"
+SEAL_IN_RUBY = (
+    "class Pot\n  def seal_parcel\n    1\n  end\n\n  def ship\n    self.seal_parcel()\n  end\nend\n"
+)
+UNREAD_AS_CODE = {
+    "macro of C": {
+        "a.c": SEAL_IN_C,
+        "b.h": "#define SEAL seal_parcel(1)\n// seal_parcel\nvoid f(int seal_parcel_n);\n",
+    },
+    "macro of several lines": {
+        "a.c": SEAL_IN_C,
+        "b.h": "#define SEAL(x) do { \\\n    seal_parcel(x); \\\n  } while (0)\n",
+    },
+    "symbol of Ruby": {
+        "pot.rb": SEAL_IN_RUBY,
+        "test/pot_test.rb": "assert_respond_to pot, :seal_parcel\n# seal_parcel\n",
+    },
+}
+
+
+@pytest.mark.parametrize("tree", UNREAD_AS_CODE)
+def test_lines_that_are_not_read_as_code_are_counted_apart(engine: Engine, tmp_path: Path, tree: str) -> None:
+    said = said_of(engine, written(tmp_path, UNREAD_AS_CODE[tree]), "seal_parcel")
+    assert said.endswith("; 1 other line of code has the name"), said
+
+
+@pytest.mark.parametrize("body", ["seal_parcel(1)", "do { \\\n  seal_parcel(1); \\\n} while (0)"])
+def test_what_only_a_macro_calls_is_called_there(engine: Engine, tmp_path: Path, body: str) -> None:
+    files = {"a.c": SEAL_IN_C.partition("\n\n")[0] + "\n", "b.h": f"// seal_parcel\n#define SEAL {body}\n"}
+    said = said_of(engine, written(tmp_path, files), "seal_parcel")
+    assert said == "`seal_parcel` is possibly called in 1 place", said

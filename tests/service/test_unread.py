@@ -283,6 +283,34 @@ def test_a_server_says_the_same_of_a_word_that_a_secret_has_and_of_another(
     assert len({uses_note(repository, name, 1, reach=SERVER) for name in ("zebra_quux", "q")}) == 1
 
 
+@pytest.mark.parametrize("name", [".env", "large.py"])
+def test_a_server_says_what_it_has_not_looked_at_before_a_warning(
+    engine: Engine, tmp_path: Path, name: str
+) -> None:
+    written("core/seal.py", DEFINED)(tmp_path)
+    written(name, "TOKEN=zebra_quux\n" + "# nothing\n" * (500_000 * (name != ".env")))(tmp_path)
+    repository = engine.repository(str(tmp_path))
+    notes = [
+        missing_note([repository], Confidence(0.1, found=False, absent=(word,)), reach=SERVER)
+        for word in ("zebra_quux", "pony_quux")
+    ]
+    why = "likely secret" if name == ".env" else "larger than the limit of the search"
+    assert notes == [f"not searched: 1 {why}"] * 2
+    engine.reach = SERVER
+    *_, answer = converse(Dialog(engine, [repository]), "Where is zebra_quux set?", engine.generator())
+    assert f"ot searched: 1 {why}" in answer.text and "nowhere." not in answer.text, answer.text
+
+
+def test_a_count_says_which_vendored_folders_git_ignores(engine: Engine, tmp_path: Path) -> None:
+    written("core/seal.py", DEFINED)(tmp_path)
+    written("ship.py", CALLING)(tmp_path)
+    written("node_modules/x/ship.js", "seal_parcel(1);\n")(tmp_path)
+    written(".gitignore", "node_modules/\n")(tmp_path)
+    committed(tmp_path)
+    repository = engine.repository(str(tmp_path))
+    assert uses_note(repository, "seal_parcel", 1, reach=LOCAL) == "not searched: 1 vendored"
+
+
 def test_an_expression_is_looked_up_in_what_is_not_indexed(engine: Engine, tmp_path: Path) -> None:
     written("core/seal.py", DEFINED)(tmp_path)
     written("vendor/x/ship.py", CALLING)(tmp_path)

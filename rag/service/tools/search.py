@@ -190,7 +190,7 @@ def within(repositories: Sequence[Repository], only: SearchFilter) -> list[Repos
             one,
             store=store,
             searcher=replace(one.searcher, index=store),
-            behind=paths_allowed(one.behind, only),
+            compared=replace(one.compared, behind=paths_allowed(one.compared.behind, only)),
         )
         for one, store in zip(repositories, stores, strict=True)
     ]

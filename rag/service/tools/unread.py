@@ -7,6 +7,7 @@ that the index still lacks are searched as text for every name that is asked abo
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from rag.corpus import skip
 from rag.corpus.unread import (
     MAX_BYTES,
     MAX_SECONDS,
+    WITHHELD,
     Spans,
     Unread,
     bytes_of_files,
@@ -48,6 +50,8 @@ _NO_CODE = frozenset(
 _NAMED_PLACES = 6
 _MAX_NAMES = 12
 _LIMITED = "the search of what is not indexed is incomplete"
+_DOUBT = re.compile(rf"{_LIMITED}|not searched: .*\d (?:{'|'.join((skip.BEYOND, *sorted(WITHHELD)))})")
+"""A sentence on what may have a name that was found nowhere."""
 _READ_BYTES, _READ_FILES = 1 << 18, 50
 """How much of what was read and not indexed is searched with every count."""
 _IGNORED_SECONDS = 10
@@ -205,7 +209,7 @@ def _note(found: Unread) -> str:
 def _count_note(repository: Repository, name: str = "", *, reach: Reach) -> str:
     """Return what a count of places does not cover, "" for nothing: what is known without a long search."""
     root, has_files = repository.checkout.root, repository.checkout.has_files
-    state = (repository.store.header["id"], repository.checkout.commit, repository.behind)
+    state = (repository.store.header["id"], repository.checkout.commit, repository.compared.behind)
     ignored = _ignored(root, state, int(time.monotonic() / _IGNORED_SECONDS)) if has_files else ()
     reasons = {
         path: skip.VENDORED if skip.vendored_folder(path) else skip.GIT_IGNORED for path in ignored or ()
@@ -312,11 +316,11 @@ def missing_note(
     if confidence is None or confidence.is_sure:
         return ""
     missing = [*confidence.absent, *([confidence.missing_part.name] if confidence.missing_part else [])]
-    notes = []
+    notes = list[str]()
     for one in repositories:
         others = (name for name in map(last_part, named) if not definitions(one.store, name))
         if names := list(dict.fromkeys((*missing, *others)))[:_MAX_NAMES]:
             note = unread_note(one, names, ignore_case=True, reach=reach, max_seconds=WARNING_SECONDS)
             said = note.split("; ")
-            notes += [note] if note.startswith("not indexed") else [n for n in said if n.startswith(_LIMITED)]
+            notes += [note] if note.startswith("not indexed") else filter(_DOUBT.match, said)
     return "; ".join(notes)

@@ -182,7 +182,7 @@ class _Writing:
         if found.is_about_one_place:
             shown = [self._fact(*each[0], found)]
             shown += [NamedPlace(visible(item.reason), item, "", "", "") for item in found.items[1:]]
-        elif len(each) <= _FEW_FACTS:
+        elif len(each) <= _FEW_FACTS or found.kind == AFFECTED:
             shown = [self._fact(item, n, found) for item, n in each]
         else:
             by_file = groupby(each, lambda one: (one[0].location, one[0].path))

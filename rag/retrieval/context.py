@@ -66,6 +66,8 @@ class Carry:
     question: float = 0.55
     last: float = 0.3
     linked: float = 0.6
+    near: float = 0.4
+    tested: float = 0.7
     places: int = 2
     alone: float = 0.25
     shown: float = 0.7
@@ -83,7 +85,8 @@ class ContextualQuestion:
     "it" may mean, the most plausible first, whose weights are relative to that; `share` is the weight of the
     past, from 0 to 1; `standalone` is the question written with its context. `shown` are the places that
     earlier answers came from, `recalled` those that answer a question about the conversation, of the kind
-    `recalls`; there are more of them if it `recalls_latest`. A `bare` question has no terms of its own except
+    `recalls`; there are more of them if it `recalls_latest`. `around` are all places of the working set, with
+    weights relative to the first, and `earlier` the questions so far, oldest first. A `bare` question has no terms of its own except
     those that name a facet. `says_it` means that it is about "it"; then `setting` is the name of the setting
     that this is.
     """
@@ -98,6 +101,8 @@ class ContextualQuestion:
     recalls: str = ""
     recalled: tuple[WeighedPlace, ...] = ()
     recalls_latest: bool = False
+    around: tuple[WeighedPlace, ...] = ()
+    earlier: tuple[str, ...] = ()
     bare: bool = False
     says_it: bool = False
     setting: str = ""
@@ -150,6 +155,8 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         about = (*its_place, *about)[: carry.places]
     if setting and kind != AFFECTED:
         question = parse_question(with_its_meaning(question.text, setting))
+    if kind == AFFECTED:  # its places are known, but not their tests
+        question = replace(question, terms={}, asks=frozenset({"tests"}), dependent=True)
     own = own_terms(question)
     share = 1.0 if says_it or len(own) < SELF_CONTAINED_TERMS else carry.alone
     if len(own) > _MANY_TERMS and not past[-1].is_set:
@@ -168,6 +175,8 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         recalls=kind,
         recalled=places,
         recalls_latest=is_cut,
+        around=_around(past),
+        earlier=tuple(one.question for one in past),
         bare=not own,
         says_it=says_it,
         setting=setting,
@@ -176,7 +185,12 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
 
 def _about(past: Sequence[Exchange], carry: Carry) -> tuple[WeighedPlace, ...]:
     """Return the places that "it" may mean, with weights relative to the first."""
-    found = working_set(past)[: carry.places]
+    return _around(past)[: carry.places]
+
+
+def _around(past: Sequence[Exchange]) -> tuple[WeighedPlace, ...]:
+    """Return the working set, with weights relative to the first place."""
+    found = working_set(past)
     return tuple(replace(one, weight=one.weight / found[0].weight) for one in found)
 
 

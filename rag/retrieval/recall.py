@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
+from rag.analysis import term_set
+from rag.code.languages import kind_of_path
 from rag.retrieval.question import ParsedQuestion, parse_question
 from rag.retrieval.working_set import SHOWN, Exchange, WeighedPlace, identity, working_set
 from rag.types.question_kinds import AFFECTED, AGAIN, RECALL
@@ -13,10 +18,35 @@ OUTDATED = " — outdated: the code has changed since"
 _MOST, _OF_EACH = 7, 2
 """How many places are recalled, and how many of each answer."""
 _MAX_CHARS = 160
-_MARKS = ".,;:!?…"
-_FILLERS = frozenset("and can could far for just me now ok okay please so then us you".split())
+_MOST_FILES, _FADE = 7, 0.9
+"""How many files of the conversation a change may be in, and the share of a weight that is left after one more
+exchange."""
+_LAST = {"doc": 1, "test": 2}
+"""The kinds of files that come after code."""
+_MAX_OTHER_TERMS = 3
+"""With more terms besides "where were we?", a question asks for something else."""
+_CLAUSES = re.compile(r"[.;:,!?…]+(?:\s+|\Z)|\s[-–—]+\s")
+_CONTRACTIONS = {
+    "i'd": "i would",
+    "we'd": "we would",
+    "i'll": "i will",
+    "what's": "what is",
+    "i've": "i have",
+}
+_FILLERS = frozenset(
+    """again altogether and can could exactly far finally for just me now ok okay please so then us well
+    you""".split()
+)
+_TASK = re.compile(
+    r"(?=.*\b(?:i|we|to|still|left|missing)\b)(?:(?:list|show|give|which|what|where|the|all|other|else|of|is|are"
+    r"|files|places|parts|things) )+"
+    r"(?:(?:would|do|does|should|must|will|have|has|need|needs|still|there|i|we|to|that|all|else|left|be) )*"
+    r"(?:change|edit|touch|adapt|modify|do|changed|edited|touched|adapted|modified|done|missing|needed|left)"
+    r"(?: (?:there|things|something|anything|everything|all|in all|in total|overall|in the end|to do|to be done"
+    r"|(?:(?:after|with) )?(?:it|this|that|all this|all that|all of (?:it|this|that)|(?:my|our)(?: [\w'-]+){1,4})))*"
+)
+"""A clause, without fillers, that asks for what the user has to change: "which files would I have to change"."""
 _QUESTIONS = {
-    AFFECTED: ("which|what files|places would|do|should|must|will i|we |have|need |to change|edit|touch",),
     RECALL: (
         "which|what |files|places have|did we look|looked|go|gone at|through",
         "which|what |files|places have|did we discuss|discussed|cover|covered|decide|decided",
@@ -48,8 +78,19 @@ def recalls(question: ParsedQuestion, past: Sequence[Exchange]) -> str:
     """Return the kind of a question about the conversation: `AFFECTED`, `RECALL`, `AGAIN`; "" for another."""
     if not past or len(question.text) > _MAX_CHARS:
         return ""
-    said = (word.strip(_MARKS) for word in question.text.lower().split())
-    return _KINDS.get(" ".join(word for word in said if word and word not in _FILLERS), "")
+    text = " ".join(_CONTRACTIONS.get(word, word) for word in question.text.lower().replace("’", "'").split())
+    clauses = [_without_fillers(clause) for clause in _CLAUSES.split(text)]
+    if any(map(_TASK.fullmatch, clauses)):
+        return AFFECTED
+    kinds = [_KINDS.get(clause, "") for clause in clauses]
+    others = [clause for clause, kind in zip(clauses, kinds, strict=True) if not kind]
+    if RECALL in kinds and len(term_set(" ".join(others))) <= _MAX_OTHER_TERMS:
+        return RECALL
+    return _KINDS.get(" ".join(clauses).strip(), "")
+
+
+def _without_fillers(clause: str) -> str:
+    return " ".join(word for word in clause.split() if word not in _FILLERS)
 
 
 def about_code(past: Sequence[Exchange]) -> list[Exchange]:
@@ -66,10 +107,10 @@ def recalled(kind: str, past: Sequence[Exchange]) -> tuple[tuple[WeighedPlace, .
     whether there is no room for more of them.
 
     These are the first places of its answers, then the second ones, the latest of each, as far as there is
-    room; for `AGAIN` all places of the last one, for `AFFECTED` the subject.
+    room; for `AGAIN` all places of the last one, for `AFFECTED` one of each file.
     """
     if kind == AFFECTED:
-        return tuple(working_set(past)[:1]), False
+        return _to_change(past), False
     past = [one for one in past if one.places or one.is_set] if kind else []
     past, ranks = (past[-1:], len(SHOWN)) if kind == AGAIN else (past, _OF_EACH)
     found: dict[tuple[str, str, str | int], tuple[int, int, WeighedPlace]] = {}
@@ -81,3 +122,18 @@ def recalled(kind: str, past: Sequence[Exchange]) -> tuple[tuple[WeighedPlace, .
                     found.setdefault(identity(place), (turn, rank, WeighedPlace(place, 1.0, asked)))
     latest = sorted(list(found.values())[:_MOST], key=lambda one: one[:2])
     return tuple(one for *_, one in latest), len(found) > _MOST
+
+
+def _to_change(past: Sequence[Exchange]) -> tuple[WeighedPlace, ...]:
+    """Return the best place of each file that came up most, and lately: code, then documents, then tests."""
+    places: dict[tuple[str, str, str | int], WeighedPlace] = {}
+    files: Counter[str] = Counter()
+    for age, exchange in enumerate(reversed(past)):
+        for place, shown in zip(exchange.places or filter(None, [exchange.subject]), SHOWN, strict=False):
+            weight, key = shown * _FADE**age, identity(place)
+            known = places.get(key) or WeighedPlace(place, 0.0, exchange.question)
+            places[key] = replace(known, weight=known.weight + weight)
+            files[place.path] += weight
+    best = {one.place.path: one for one in sorted(places.values(), key=lambda one: one.weight)}
+    kept = [path for path, _ in files.most_common(_MOST_FILES)]
+    return tuple(best[path] for path in sorted(kept, key=lambda path: _LAST.get(kind_of_path(path), 0)))

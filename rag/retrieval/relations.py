@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +14,15 @@ from rag.ports import ChunkIndex
 from rag.retrieval.context import Carry, ContextualQuestion
 from rag.retrieval.question import ParsedQuestion
 from rag.retrieval.rank import CODE, TEST, Chunks, Signal, chunk_at, reference_signal
-from rag.retrieval.working_set import own_terms
+from rag.retrieval.working_set import WeighedPlace, own_terms
 from rag.types import Subject
 
 _EXERCISED = 10
 """How many candidates in code, the best, are looked for in tests."""
+_SAME_FOLDER = 0.5
+"""How near a file in the same folder is."""
+_MAX_OF_FILE, _MAX_RELATED = 40, 150
+_TEST_TERMS = frozenset(terms("test tests spec specs"))
 _MAX_LINKED = 40
 """How many callers, and how many callees, of a place count."""
 _RELATIONS = frozenset({"callers", "tests"})
@@ -50,6 +56,76 @@ def linked_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion,
                 found[chunk] = max(found.get(chunk, 0.0), one.weight)
     own = max(len(own_terms(sought.question)), 1)
     return reference_signal(chunks, found) * np.float32(carry.linked / own)
+
+
+def near_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
+    """Return the signal for what is in the files of the working set, and with less weight in their folders."""
+    values = np.zeros(len(chunks), np.float32)
+    if not (sought.leans and sought.says_it):
+        return values
+    files = index.file[chunks].tolist()
+    near = {file: _nearness(index.file_path(file), sought.around) for file in {*files}}
+    values += np.asarray([near[file] for file in files], np.float32)
+    return values * np.float32(carry.near)
+
+
+def _nearness(path: str, around: Sequence[WeighedPlace]) -> float:
+    """Return how near a file is to some places: 1 if it is that of the first one."""
+    best, folders = 0.0, path.split("/")[:-1]
+    for one in around:
+        if one.place.path == path:
+            best = max(best, one.weight)
+        elif own := one.place.path.split("/")[:-1]:
+            shared = sum(
+                1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(own, folders, strict=False))
+            )
+            best = max(best, _SAME_FOLDER * one.weight * (shared / len(own)) ** 2)
+    return best
+
+
+def related_chunks(index: ChunkIndex, sought: ContextualQuestion) -> list[int]:
+    """Return chunks that a question about "it" may mean whatever words they have: those of the files of the
+    working set, and where tests are asked for, those of tests that name its definitions.
+    """
+    if not (sought.leans and sought.says_it):
+        return []
+    paths = dict.fromkeys(one.place.path for one in sought.around)
+    found = [chunk for path in paths for chunk in index.chunks_of(path)[:_MAX_OF_FILE]]
+    if "tests" in sought.question.asks:
+        found += _tests_naming(index, sought)
+    return found[:_MAX_RELATED]
+
+
+def _tests_naming(index: ChunkIndex, sought: ContextualQuestion) -> dict[int, float]:
+    """Return the chunks of tests that name definitions of the working set, with the weights of these."""
+    values: dict[int, float] = {}
+    for one in sought.around:
+        for term in terms(one.place.symbol)[-1:]:
+            found = index.postings(term)
+            holding = found.chunks[found.body > 0]
+            for chunk in holding[index.kind[holding] == TEST][:_MAX_OF_FILE].tolist():
+                values[chunk] = max(values.get(chunk, 0.0), one.weight)
+    return values
+
+
+def tested_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
+    """Return the signal for tests of the working set, where tests are asked for: those that name its
+    definitions, and those whose files are named after its files.
+    """
+    values = np.zeros(len(chunks), np.float32)
+    if "tests" not in sought.question.asks or not (sought.leans and sought.says_it):
+        return values
+    named, files = _tests_naming(index, sought), index.file[chunks].tolist()
+    stems = {frozenset(_stem(one.place.path)): one.weight for one in reversed(sought.around)}
+    after = {file: stems.get(_stem(index.file_path(file)), 0.0) for file in {*files}}
+    each = zip(chunks.tolist(), files, (index.kind[chunks] == TEST).tolist(), strict=True)
+    values += np.asarray([max(named.get(c, 0.0), after[file]) * test for c, file, test in each], np.float32)
+    return values * np.float32(carry.tested)
+
+
+def _stem(path: str) -> frozenset[str]:
+    """Return the terms of the name of a file without those that say that it is a test."""
+    return frozenset(terms(path.rpartition("/")[2].split(".")[0].replace("_", " "))) - _TEST_TERMS
 
 
 def exercise_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal, question: ParsedQuestion) -> Signal:

@@ -27,6 +27,7 @@ from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import project_question, referenced
+from rag.retrieval.named_folders import folder_factor
 from rag.retrieval.project_questions import ProjectQuestion
 from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import ParsedQuestion, last_part, parse_question, without_marks
@@ -35,7 +36,10 @@ from rag.retrieval.relations import (
     exercise_signal,
     facet_factor,
     linked_signal,
+    near_signal,
+    related_chunks,
     shown_factor,
+    tested_signal,
 )
 from rag.retrieval.rerank import RERANKED, rerank
 from rag.retrieval.shown_definition import named_at, named_by, named_by_key
@@ -401,7 +405,7 @@ def _gather(
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}
     phrases |= dict.fromkeys(url_path_chunks(index, sought.question.text), SOUGHT)
-    mentioned += phrases
+    mentioned += [*phrases, *related_chunks(index, sought)]
     named = rank.union([np.asarray(mentioned, np.int64)])
     near = nearest(searcher.vectors, index, query, CANDIDATES)
     chunks = rank.union([best, near, named, *([synonym.best(CANDIDATES)] if plain else [])])
@@ -478,12 +482,15 @@ def _rank(
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
         "linked": linked_signal(index, chunks, sought, carry),
+        "near": near_signal(index, chunks, sought, carry),
+        "tested": tested_signal(index, chunks, sought, carry),
     }
     relevance: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     legs["exercise"] = weights.exercise * exercise_signal(index, chunks, relevance, sought.question)
     scores = relevance + legs["exercise"]
     factors = np.maximum(rank.kind_factor(index, chunks, sought.question, weights), prose)
     factors *= shown_factor(index, chunks, sought, carry) * facet_factor(index, chunks, sought, carry)
+    factors *= folder_factor(index, chunks, sought.question.text, sought.earlier)
     factors *= rank.place_factor(index, chunks, sought.question, weights)
     factors *= rank.bundle_factor(index, chunks, every_name, sought.question, weights)
     factors = np.maximum(factors, weights.phrase_factor * rank.reference_signal(chunks, gathered.phrases))

@@ -7,18 +7,17 @@ from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
 from rag.retrieval.kinds.setting import places_of
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.uses import uses_of_name
-from rag.retrieval.working_set import WeighedPlace
 from rag.types import CodeFacts, Subject
 from rag.types.question_kinds import AFFECTED, AGAIN
 
-_MAX_FILES = 10
-"""How many files are shown that a change affects."""
+_MAX_FILES, _MAX_TEST_FILES = 10, 3
+"""How many files are shown that a change affects, and how many tests of them that the search found."""
 
 
 def find(asked: Asked) -> CodeFacts | None:
     """Return the recalled places as they are now, each with its question; None if none is there any more."""
     if asked.question.recalls == AFFECTED:
-        return _affected(asked, asked.question.recalled[0])
+        return _affected(asked)
     places, gone = list[FactPlace](), 0
     for one in asked.question.recalled:
         found = [place for index in asked.indexes if (place := _now(asked, index, one.place, one.question))]
@@ -36,29 +35,51 @@ def find(asked: Asked) -> CodeFacts | None:
     return code_facts(asked, asked.question.recalls, "", summary, places, note=note)
 
 
-def _affected(asked: Asked, subject: WeighedPlace) -> CodeFacts | None:
-    """Return what a change of the subject affects, by file: where it is, its users and its tests."""
-    found: list[FactPlace | None] = []
+def _affected(asked: Asked) -> CodeFacts | None:
+    """Return what a change of the places affects, by file: where they are, users of the first, and tests."""
+    (subject, *others), found = asked.question.recalled, dict[str, FactPlace]()
     setting = asked.question.setting
     for index in asked.indexes:
-        place, symbol = subject.place, subject.place.symbol
-        if setting:
-            found += places_of(asked, index, setting)
-            continue
-        found.append(_now(asked, index, place, "defined here" if symbol else "what this is about"))
-        defined = [one for one in index.graph.definitions(symbol) if one.path == place.path] if symbol else []
-        if defined or (symbol and index.graph.values(symbol)):
-            uses = uses_of_name(index, symbol, meant=defined, calls=False).shown
-            found += [asked.place(index, use.path, use.line, f"uses {named(symbol)}") for use in uses]
-        tests = tests_of(asked, index, defined) if defined else []
-        found += [asked.place(index, use.path, use.line, f"tests {named(symbol)}") for use in tests]
-        for use in index.graph.importers(place.path) if not symbol else ():
-            found.append(asked.place(index, use.path, use.line, f"imports {named(place.path)}"))
-    files = list({one.file.path: one for one in reversed(found) if one}.values())[::-1]
+        places = [_now(asked, index, one.place, one.question) for one in others]
+        defined, tests = _changed(asked, index, subject.place, setting)
+        places = [*defined[:1], *places, *defined[1:]][: _MAX_FILES - _MAX_TEST_FILES]
+        for place in (*places, *tests, *_tests_found(asked, index)):
+            if place:
+                found.setdefault(place.file.path, place)
+    files = list(found.values())
     about, count = named(setting or subject.place.name), len(files)
-    summary = f"A change of {about} affects {count} file{'s' * (count != 1)}"
+    what = f"{about} and the other places of this conversation" if others else about
+    summary = f"A change of {what} affects {count} file{'s' * (count != 1)}"
     files = asked.first(files, _MAX_FILES, "files are shown")
     return code_facts(asked, AFFECTED, "", summary, files, count=count)
+
+
+def _changed(
+    asked: Asked, index: ChunkIndex, place: Subject, setting: str
+) -> tuple[list[FactPlace | None], list[FactPlace | None]]:
+    """Return the places of a setting, or where a place is and what uses it; and its tests."""
+    if setting:
+        return [*places_of(asked, index, setting)], []
+    symbol = place.symbol
+    found = [_now(asked, index, place, "defined here" if symbol else "what this is about")]
+    defined = [one for one in index.graph.definitions(symbol) if one.path == place.path] if symbol else []
+    if defined or (symbol and index.graph.values(symbol)):
+        uses = uses_of_name(index, symbol, meant=defined, calls=False).shown
+        found += [asked.place(index, use.path, use.line, f"uses {named(symbol)}") for use in uses]
+    for use in index.graph.importers(place.path) if not symbol else ():
+        found.append(asked.place(index, use.path, use.line, f"imports {named(place.path)}"))
+    tests = tests_of(asked, index, defined) if defined else []
+    return found, [asked.place(index, use.path, use.line, f"tests {named(symbol)}") for use in tests]
+
+
+def _tests_found(asked: Asked, index: ChunkIndex) -> list[FactPlace | None]:
+    """Return the best tests that the search found for the places of the conversation."""
+    tests = [one.hit for one in asked.best if one.index is index and one.hit.kind == "test"]
+    files = {hit.path: hit for hit in reversed(tests)}
+    return [
+        asked.place(index, hit.path, hit.start, "tests")
+        for hit in [*files.values()][: -_MAX_TEST_FILES - 1 : -1]
+    ]
 
 
 def _now(asked: Asked, index: ChunkIndex, place: Subject, reason: str) -> FactPlace | None:

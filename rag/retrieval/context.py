@@ -57,7 +57,8 @@ class Carry:
     """The weights of the past in a follow-up; the question's own terms weigh 1.
 
     `question` weighs the terms of the question with which the subject came in, `last` those of the last
-    question, and `linked` what calls the places of the working set and what these call.
+    question, and `linked` what calls the places of the working set and what these call,
+    `tested` their tests.
     `places` of the set are searched. A question that may be self-contained carries `alone` times everything.
     `shown` is the factor of the places that earlier answers came from, `other_kind` that of code where tests
     or documents are asked for.
@@ -66,8 +67,7 @@ class Carry:
     question: float = 0.55
     last: float = 0.3
     linked: float = 0.6
-    near: float = 0.4
-    tested: float = 0.7
+    tested: float = 1.2
     places: int = 2
     alone: float = 0.25
     shown: float = 0.7
@@ -86,8 +86,8 @@ class ContextualQuestion:
     past, from 0 to 1; `standalone` is the question written with its context. `shown` are the places that
     earlier answers came from, `recalled` those that answer a question about the conversation, of the kind
     `recalls`; there are more of them if it `recalls_latest`. `around` are all places of the working set, with
-    weights relative to the first, and `earlier` the questions so far, oldest first. A `bare` question has no terms of its own except
-    those that name a facet. `says_it` means that it is about "it"; then `setting` is the name of the setting
+    weights relative to the first, and `earlier` the questions so far, oldest first. A `bare` question has no
+    terms of its own except those that name a facet. `says_it` means that it is about "it"; then `setting` is the name of the setting
     that this is.
     """
 

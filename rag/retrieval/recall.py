@@ -11,7 +11,7 @@ from itertools import product
 from rag.analysis import term_set
 from rag.code.languages import kind_of_path
 from rag.retrieval.question import ParsedQuestion, parse_question
-from rag.retrieval.working_set import SHOWN, Exchange, WeighedPlace, identity, working_set
+from rag.retrieval.working_set import SHOWN, Exchange, WeighedPlace, identity
 from rag.types.question_kinds import AFFECTED, AGAIN, RECALL
 
 OUTDATED = " — outdated: the code has changed since"

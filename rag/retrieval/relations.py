@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import takewhile
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +13,13 @@ from rag.ports import ChunkIndex
 from rag.retrieval.context import Carry, ContextualQuestion
 from rag.retrieval.question import ParsedQuestion
 from rag.retrieval.rank import CODE, TEST, Chunks, Signal, chunk_at, reference_signal
-from rag.retrieval.working_set import WeighedPlace, own_terms
+from rag.retrieval.working_set import own_terms
 from rag.types import Subject
 
 _EXERCISED = 10
 """How many candidates in code, the best, are looked for in tests."""
-_SAME_FOLDER = 0.5
-"""How near a file in the same folder is."""
-_MAX_OF_FILE, _MAX_RELATED = 40, 150
+_MAX_NAMING = 40
+"""How many tests that name a definition are looked at."""
 _TEST_TERMS = frozenset(terms("test tests spec specs"))
 _MAX_LINKED = 40
 """How many callers, and how many callees, of a place count."""
@@ -58,68 +56,41 @@ def linked_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion,
     return reference_signal(chunks, found) * np.float32(carry.linked / own)
 
 
-def near_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
-    """Return the signal for what is in the files of the working set, and with less weight in their folders."""
-    values = np.zeros(len(chunks), np.float32)
-    if not (sought.leans and sought.says_it):
-        return values
-    files = index.file[chunks].tolist()
-    near = {file: _nearness(index.file_path(file), sought.around) for file in {*files}}
-    values += np.asarray([near[file] for file in files], np.float32)
-    return values * np.float32(carry.near)
-
-
-def _nearness(path: str, around: Sequence[WeighedPlace]) -> float:
-    """Return how near a file is to some places: 1 if it is that of the first one."""
-    best, folders = 0.0, path.split("/")[:-1]
-    for one in around:
-        if one.place.path == path:
-            best = max(best, one.weight)
-        elif own := one.place.path.split("/")[:-1]:
-            shared = sum(
-                1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(own, folders, strict=False))
-            )
-            best = max(best, _SAME_FOLDER * one.weight * (shared / len(own)) ** 2)
-    return best
-
-
-def related_chunks(index: ChunkIndex, sought: ContextualQuestion) -> list[int]:
-    """Return chunks that a question about "it" may mean whatever words they have: those of the files of the
-    working set, and where tests are asked for, those of tests that name its definitions.
+def naming_tests(index: ChunkIndex, sought: ContextualQuestion) -> dict[int, float]:
+    """Return the chunks of tests that name definitions of the working set, with the weights of these, where a
+    follow-up asks for the tests of "it".
     """
-    if not (sought.leans and sought.says_it):
-        return []
-    paths = dict.fromkeys(one.place.path for one in sought.around)
-    found = [chunk for path in paths for chunk in index.chunks_of(path)[:_MAX_OF_FILE]]
-    if "tests" in sought.question.asks:
-        found += _tests_naming(index, sought)
-    return found[:_MAX_RELATED]
-
-
-def _tests_naming(index: ChunkIndex, sought: ContextualQuestion) -> dict[int, float]:
-    """Return the chunks of tests that name definitions of the working set, with the weights of these."""
     values: dict[int, float] = {}
-    for one in sought.around:
+    for one in sought.around if _asks_for_its_tests(sought) else ():
         for term in terms(one.place.symbol)[-1:]:
             found = index.postings(term)
             holding = found.chunks[found.body > 0]
-            for chunk in holding[index.kind[holding] == TEST][:_MAX_OF_FILE].tolist():
+            for chunk in holding[index.kind[holding] == TEST][:_MAX_NAMING].tolist():
                 values[chunk] = max(values.get(chunk, 0.0), one.weight)
     return values
 
 
-def tested_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
-    """Return the signal for tests of the working set, where tests are asked for: those that name its
-    definitions, and those whose files are named after its files.
+def _asks_for_its_tests(sought: ContextualQuestion) -> bool:
+    return "tests" in sought.question.asks and sought.leans and sought.says_it
+
+
+def tested_signal(
+    index: ChunkIndex,
+    chunks: Chunks,
+    naming: Mapping[int, float],
+    sought: ContextualQuestion,
+    carry: Carry,
+) -> Signal:
+    """Return the signal for the tests of the working set: those `naming` its definitions, and those whose
+    files are named after its files.
     """
-    values = np.zeros(len(chunks), np.float32)
-    if "tests" not in sought.question.asks or not (sought.leans and sought.says_it):
-        return values
-    named, files = _tests_naming(index, sought), index.file[chunks].tolist()
-    stems = {frozenset(_stem(one.place.path)): one.weight for one in reversed(sought.around)}
-    after = {file: stems.get(_stem(index.file_path(file)), 0.0) for file in {*files}}
-    each = zip(chunks.tolist(), files, (index.kind[chunks] == TEST).tolist(), strict=True)
-    values += np.asarray([max(named.get(c, 0.0), after[file]) * test for c, file, test in each], np.float32)
+    values = reference_signal(chunks, naming)
+    if _asks_for_its_tests(sought):
+        files = index.file[chunks].tolist()
+        stems = {_stem(one.place.path): one.weight for one in reversed(sought.around)}
+        after = {file: stems.get(_stem(index.file_path(file)), 0.0) for file in {*files}}
+        values = np.maximum(values, np.asarray([after[file] for file in files], np.float32))
+        values[index.kind[chunks] != TEST] = 0
     return values * np.float32(carry.tested)
 
 

@@ -36,8 +36,7 @@ from rag.retrieval.relations import (
     exercise_signal,
     facet_factor,
     linked_signal,
-    near_signal,
-    related_chunks,
+    naming_tests,
     shown_factor,
     tested_signal,
 )
@@ -122,7 +121,8 @@ class _Candidates:
 
     `named` is 1 for those that the question or the conversation names; `pointed` is how strongly the question
     refers to some of them, `asked_lines` where the answer begins in these, `phrases` how much of it some of
-    them hold word for word, and `SOUGHT` for those that it asks for by name or quotation; `alike` are the
+    them hold word for word, and `SOUGHT` for those that it asks for by name or quotation; `naming` are tests
+    of what the conversation is about; `alike` are the
     synonyms searched; candidates that are not `headed` have none of the words in path or name.
     """
 
@@ -137,6 +137,7 @@ class _Candidates:
     pointed: dict[int, float]
     asked_lines: dict[int, int]
     phrases: dict[int, float]
+    naming: dict[int, float]
     headed: npt.NDArray[np.bool_]
 
 
@@ -405,7 +406,8 @@ def _gather(
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}
     phrases |= dict.fromkeys(url_path_chunks(index, sought.question.text), SOUGHT)
-    mentioned += [*phrases, *related_chunks(index, sought)]
+    naming = naming_tests(index, sought)
+    mentioned += [*phrases, *naming]
     named = rank.union([np.asarray(mentioned, np.int64)])
     near = nearest(searcher.vectors, index, query, CANDIDATES)
     chunks = rank.union([best, near, named, *([synonym.best(CANDIDATES)] if plain else [])])
@@ -423,6 +425,7 @@ def _gather(
         pointed=pointed,
         asked_lines=asked_lines,
         phrases=phrases,
+        naming=naming,
         headed=lexical.in_head(chunks) | synonym.in_head(chunks),
     )
 
@@ -482,8 +485,7 @@ def _rank(
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
         "linked": linked_signal(index, chunks, sought, carry),
-        "near": near_signal(index, chunks, sought, carry),
-        "tested": tested_signal(index, chunks, sought, carry),
+        "tested": tested_signal(index, chunks, gathered.naming, sought, carry),
     }
     relevance: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     legs["exercise"] = weights.exercise * exercise_signal(index, chunks, relevance, sought.question)

@@ -189,4 +189,4 @@ def test_a_place_that_has_changed_is_marked(dialog, tmp_path):
     (tmp_path / "shop" / "cart.py").unlink()
     updated = dialog.engine.repository(locate(str(tmp_path / "shop")))
     gone = Dialog(dialog.engine, [updated], history=dialog.history)
-    assert "1 of its places is gone" in asked(gone, "recap").text
+    assert "\n- 1 of its places is gone\n" in asked(gone, "recap").text

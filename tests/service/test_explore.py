@@ -292,7 +292,7 @@ def test_each_page_has_other_lines(engine, sample):
 def test_what_is_probably_not_here_is_said_before_the_places(engine: Engine, sample: Repository) -> None:
     question = "Which module sends parcels over Kafka?"
     lacking = explore(sample, question, counter=engine.counter)
-    assert lacking.text.startswith("Probably not in ") and "`Kafka` occurs nowhere" in lacking.text
+    assert lacking.text.startswith("Probably not in ") and "`Kafka` occurs nowhere in them." in lacking.text
     again = {place.path: {n for n, _ in place.lines} for place in lacking.places}
     more = explore(sample, question, counter=engine.counter, seen=again)
     assert "Probably not" not in more.text

@@ -87,8 +87,8 @@ class ContextualQuestion:
     earlier answers came from, `recalled` those that answer a question about the conversation, of the kind
     `recalls`; there are more of them if it `recalls_latest`. `around` are all places of the working set, with
     weights relative to the first, and `earlier` the questions so far, oldest first. A `bare` question has no
-    terms of its own except those that name a facet. `says_it` means that it is about "it"; then `setting` is the name of the setting
-    that this is.
+    terms of its own except those that name a facet. `says_it` means that it is about "it"; then `setting` is
+    the name of the setting that this is.
     """
 
     question: ParsedQuestion

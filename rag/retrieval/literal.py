@@ -52,6 +52,11 @@ def quoted(text: str) -> list[str]:
     return list(dict.fromkeys(part for parts in _QUOTED.findall(text) for part in parts if part))
 
 
+def without_quotations(text: str) -> str:
+    """Return a text without what it has in quotation marks or backticks."""
+    return _QUOTED.sub(" ", text)
+
+
 def is_quoted(indexes: Sequence[ChunkIndex], text: str) -> bool:
     """Return whether four words of a text in a row, two of which carry meaning, occur in an indexed chunk."""
     runs = _runs(text)

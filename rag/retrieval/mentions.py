@@ -100,6 +100,18 @@ def is_path(path: str, mentioned: str) -> bool:
     return f"/{named}".endswith(mentioned) or mentioned.endswith(f"/{path}")
 
 
+def paths_asked(question: ParsedQuestion) -> tuple[str, ...]:
+    """Return the paths that a question mentions if it asks about nothing else: "What does src/app.py do?"."""
+    text = _NAMED_KIND.sub(" ", _without(question.text, question.paths))
+    return question.paths if frozenset(_words(text)) <= NEUTRAL_WORDS | _EXPLAIN else ()
+
+
+def has_path(index: ChunkIndex, mentioned: str) -> bool:
+    """Return whether a file or a folder is the one mentioned."""
+    folder = mentioned.removeprefix("./").strip("/")
+    return bool(_of_path(index, lambda path: is_path(path, mentioned) or _is_in(path, folder)))
+
+
 def _is_in(path: str, folder: str) -> bool:
     """Return whether a path is in a folder; the mention may lack the folder's first parents."""
     return f"/{composed(folder)}/" in f"/{composed(path)}"
@@ -124,10 +136,7 @@ def _found(
     if command is not None and (defining := _chunks_of_place(index, command)):
         return iter(defining)
     if question.paths and len(question.text) <= _LONG_WITH_PATHS:
-        text = _NAMED_KIND.sub(" ", _without(question.text, question.paths))
-        words = frozenset(_words(text))
-        is_whole = words <= NEUTRAL_WORDS | _EXPLAIN
-        return ((chunk, 0) for chunk in _files(index, question.paths)) if is_whole else iter(())
+        return ((chunk, 0) for chunk in _files(index, paths_asked(question)))
     asked = term_set(question.text) if about else set()
     return (
         found for place in (about.places if about else ()) for found in _chunks_of_place(index, place, asked)

@@ -74,7 +74,7 @@ def _below(index: ChunkIndex, text: str) -> Iterator[int]:
 
 def _names(text: str) -> Iterator[tuple[str, ...]]:
     """Yield what may be the name of a folder, as terms."""
-    said = [word for word in words(text.lower())]
+    said = words(text.lower())
     for at, word in enumerate(said):
         if is_stop_word(word):
             continue

@@ -12,6 +12,7 @@ from functools import lru_cache
 from rag.analysis import terms, without_clitics, words
 from rag.identifiers import LIKE_CODE, UNCASED, UPPER, composed, names_in
 from rag.retrieval.german import in_english
+from rag.retrieval.literal import without_quotations
 from rag.retrieval.log_prefix import without_log_prefixes
 
 _CODE_SPAN = re.compile(r"(?<!`)`+([^`\n]+?)`+")
@@ -96,9 +97,11 @@ _USES_IT = re.compile(
 )
 """A question whose object is "it": who needs it, what sets it off, when is it run."""
 
-_DEPENDENT = re.compile(
-    r"^\s*(and|but|so|then|or|also|what about|how about|what if|why not|same for|ok|okay|now)\b"
-    r"|\b(it|its|it's|that|this|these|those|they|them|their|he|she|one|ones|the same|the other|instead"
+_GOES_ON = re.compile(
+    r"\s*(and|but|so|then|or|also|what about|how about|what if|why not|same for|ok|okay|now)\b", re.I
+)
+_REFERS = re.compile(
+    r"\b(it|its|it's|that|this|these|those|they|them|their|he|she|one|ones|the same|the other|instead"
     r"|otherwise|else|again|then|here|both|former|latter|such"
     r"|(?<!is )(?<!are )there(?! (?:is|are)\b))\b",
     re.I,
@@ -158,8 +161,9 @@ class ParsedQuestion:
     Each of `terms` has a weight; `names` are the identifiers mentioned, as written; `paths` the file names
     mentioned; `places` lines of files, as (path, line); `asks` is the subset of callers, tests, config, docs,
     behaviour, example that it asks for, and test_code where it mentions tests; `dependent` is True when it
-    depends on earlier questions, `fresh` when it states that it does not. `lines` are the lines that a short
-    question names, as (path, first, last); the path is "" where it says only "line 40".
+    depends on earlier questions, `refers` when it does by a word such as "it", `fresh` when it states that it
+    does not. `lines` are the lines that a short question names, as (path, first, last); the path is "" where
+    it says only "line 40".
     """
 
     text: str
@@ -170,6 +174,7 @@ class ParsedQuestion:
     lines: tuple[tuple[str, int, int], ...] = ()
     asks: frozenset[str] = frozenset()
     dependent: bool = False
+    refers: bool = False
     fresh: bool = False
 
 
@@ -199,6 +204,7 @@ def _parse(text: str) -> ParsedQuestion:
     if len(text) <= _SHORT_CHARS and _USES_IT.match(text):
         asks |= {"callers"}
     said = without_log_prefixes(text)
+    refers = bool(_REFERS.search(_OF_ITSELF.sub(r"\1", without_quotations(text))))
     return ParsedQuestion(
         text=text,
         terms=_weighed(said),
@@ -207,7 +213,8 @@ def _parse(text: str) -> ParsedQuestion:
         places=_ends(tuple(dict.fromkeys(places))),
         lines=tuple(lines),
         asks=asks,
-        dependent=bool(_DEPENDENT.search(_OF_ITSELF.sub(r"\1", text))) or len(words(text)) <= _FRAGMENT_WORDS,
+        dependent=refers or bool(_GOES_ON.match(text)) or len(words(text)) <= _FRAGMENT_WORDS,
+        refers=refers,
         fresh=bool(_FRESH.search(text)),
     )
 

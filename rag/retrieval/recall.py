@@ -19,8 +19,7 @@ _MOST, _OF_EACH = 7, 2
 """How many places are recalled, and how many of each answer."""
 _MAX_CHARS = 160
 _MOST_FILES, _FADE = 7, 0.9
-"""How many files of the conversation a change may be in, and the share of a weight that is left after one more
-exchange."""
+"""How many files of the conversation a change may be in, and the share of a weight after one more exchange."""
 _LAST = {"doc": 1, "test": 2}
 """The kinds of files that come after code."""
 _MAX_OTHER_TERMS = 3

@@ -28,6 +28,7 @@ from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import project_question, referenced
 from rag.retrieval.named_folders import folder_factor
+from rag.retrieval.own_subject import names_its_subject
 from rag.retrieval.project_questions import ProjectQuestion
 from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import ParsedQuestion, last_part, parse_question, without_marks
@@ -203,8 +204,7 @@ def _search_stores(
     question, changed = pasted_change(searchers, question)
     read, taken = _parsed(searchers, question)
     read = replace(read, asks=read.asks | {"tests"}) if changed else read
-    sought = _of_named(searchers, in_context(read, past, searchers[0].carry if searchers else CARRY))
-    sought = _of_test(sought)
+    sought = _of_test(_of_named(searchers, _in_context(searchers, read, past)))
     rarity = Rarity([searcher.index for searcher in searchers])
     # The context of a follow-up has the words of code, and so have names.
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
@@ -290,6 +290,14 @@ def _parsed(searchers: Sequence[Searcher], question: str) -> tuple[ParsedQuestio
     question = names_apart(question, lambda name: any(searcher.defines(name) for searcher in searchers))
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
     return parse_question(corrected(question, taken) if taken else question), taken
+
+
+def _in_context(
+    searchers: Sequence[Searcher], question: ParsedQuestion, past: Sequence[Exchange]
+) -> ContextualQuestion:
+    """Return a question with its context; without one if it names its own subject."""
+    is_alone = past and names_its_subject([searcher.index for searcher in searchers], question)
+    return in_context(question, () if is_alone else past, searchers[0].carry if searchers else CARRY)
 
 
 def _of_named(searchers: Sequence[Searcher], sought: ContextualQuestion) -> ContextualQuestion:

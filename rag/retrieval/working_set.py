@@ -11,14 +11,16 @@ callers or the tests of "it" is still about "it", and a fragment may be about ei
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from rag.analysis import terms
+from rag.analysis import terms, words
+from rag.identifiers import LIKE_CODE
 from rag.retrieval.follow_ups import meant
 from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.question import ParsedQuestion, parse_question
+from rag.retrieval.specificity import specificity
 from rag.types import Subject
 from rag.types.question_kinds import LIST
 
@@ -40,6 +42,7 @@ SELF_CONTAINED_TERMS = 4
 """A question with fewer terms of its own is incomplete."""
 _WHOLE_TERMS = 2
 """A whole sentence with fewer terms of its own names no topic: "What is the default?"."""
+_LIKE_CODE = re.compile(LIKE_CODE)
 _WHOLE = re.compile(
     r"\W*(?:how|where|why|when|what|which|who)\b(?: \w+){0,2}?"
     r" (?:is|are|was|were|does|do|did|can|will|has|have)\b",
@@ -95,7 +98,10 @@ def working_set(past: Sequence[Exchange]) -> list[WeighedPlace]:
     found: dict[tuple[str, str, str | int], WeighedPlace] = {}
     for exchange in past:
         found = {key: replace(one, weight=one.weight * FADE) for key, one in found.items()}
-        own = 0.0 if exchange.is_set else independence(parse_question(exchange.question))
+        question = parse_question(exchange.question)
+        own = 0.0 if exchange.is_set else independence(question)
+        if exchange.subject is None and not question.refers and any(names_said(question)):
+            own = 1.0
         best = next(iter(found.values()), None)
         about = exchange.subject or (best.place if best else None)
         added = [(about, 1 - own)] if about and own < 1 else []
@@ -148,6 +154,13 @@ def independence(question: ParsedQuestion) -> float:
         return 1.0
     enough = _WHOLE_TERMS if _WHOLE.match(question.text) else SELF_CONTAINED_TERMS
     return 1.0 if len(own) >= enough and not (question.dependent or question.asks) else PARTIAL
+
+
+def names_said(question: ParsedQuestion) -> Iterator[str]:
+    """Yield what a question says that is written as a name, or that is no word of English."""
+    for word in (*question.names, *words(question.text)):
+        if _LIKE_CODE.search(word) or any(specificity(term) == 1 for term in terms(word)[-1:]):
+            yield word
 
 
 def own_terms(question: ParsedQuestion) -> dict[str, float]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rag.analysis import is_stop_word, terms
+from rag.analysis import is_stop_word, terms, words
 from rag.code.languages import kind_of_path
 from rag.identifiers import LIKE_CODE, LOWER, NAME, UNCASED, UPPER, composed
 from rag.ports import ChunkIndex
@@ -19,9 +19,9 @@ from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, code_facts
 from rag.retrieval.kinds.by_text import subtypes_by_text
 from rag.retrieval.kinds.recognition import NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.tested import tests_of
-from rag.retrieval.question import spelled_names
+from rag.retrieval.question import ParsedQuestion, spelled_names
 from rag.retrieval.uses import indexed_files, preferred, summary, uses_of_name
-from rag.retrieval.working_set import plausible
+from rag.retrieval.working_set import own_terms, plausible
 from rag.types import CodeDefinition, CodeFacts, CodeUse, Subject, UseRole
 from rag.types.question_kinds import CALLERS
 
@@ -270,8 +270,16 @@ def _subjects(asked: Asked, relation: str) -> list[_Subject]:
                 chosen = _chosen(every[:_MAX_CANDIDATES], text, positive, name, index)
                 if is_sure or len(chosen) <= _MAX_TARGETS:
                     return [_considered(asked, index, every, chosen)]
-    meant = plausible(asked.question.about) if asked.question.leans and asked.question.says_it else []
+    is_it = asked.question.leans and asked.question.says_it and _says_no_other(asked.question.question)
+    meant = plausible(asked.question.about) if is_it else []
     return [subject for place in meant if place.symbol and (subject := _at(asked, place)) is not None]
+
+
+def _says_no_other(question: ParsedQuestion) -> bool:
+    """Return whether a question says "it", or has no word for another thing: "any callers?"."""
+    own = own_terms(question).keys() - _VERBS
+    others = (word for word in words(question.text) if not own.isdisjoint(terms(word)))
+    return question.refers or not any(relation_of(word) is None for word in others)
 
 
 def _considered(
@@ -288,16 +296,16 @@ def _names(text: str) -> Iterator[tuple[str, bool]]:
     owned = [f"{owner}.{name}" for name, owner in _OWNED.findall(text) if not is_stop_word(name)]
     spans = [*owned, *(name for span in _SPAN.findall(text) for name in _NAME.findall(span))]
     spans += _CALLED.findall(text)
-    words = _NAME.findall(text)
-    like_code = [word for word in words if _LIKE_CODE.search(word)]
+    written = _NAME.findall(text)
+    like_code = [word for word in written if _LIKE_CODE.search(word)]
     tested = subject_of_tests(text)
     if tested and not is_stop_word(tested):
         like_code += [tested, tested.rstrip("?!")]  # a mark may end the name or the question
     yield from ((name, True) for name in dict.fromkeys((*spans, *like_code)))
     yield from ((name, False) for name in _BASE.findall(text))
-    for n, word in enumerate(words):
-        before = words[n - 1].lower() if n else ""
-        after = words[n + 1].lower() if n + 1 < len(words) else ""
+    for n, word in enumerate(written):
+        before = written[n - 1].lower() if n else ""
+        after = written[n + 1].lower() if n + 1 < len(written) else ""
         is_verb = word in _BEFORE | _AFTER and bool(after)  # `Import` is a name, and so is the last of all
         if len(word) < 2 or is_stop_word(word) or is_verb:
             continue

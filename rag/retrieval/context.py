@@ -155,8 +155,6 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         about = (*its_place, *about)[: carry.places]
     if setting and kind != AFFECTED:
         question = parse_question(with_its_meaning(question.text, setting))
-    if kind == AFFECTED:  # its places are known, but not their tests
-        question = replace(question, terms={}, asks=frozenset({"tests"}), dependent=True)
     own = own_terms(question)
     share = 1.0 if says_it or len(own) < SELF_CONTAINED_TERMS else carry.alone
     if len(own) > _MANY_TERMS and not past[-1].is_set:

@@ -1,7 +1,7 @@
 """Find the folders that a question names in words: "the node exporter role" is about `roles/node_exporter`.
 
-A folder of several words is named by these words in a row; one of a single word by that word next to one that
-says what it is. A conversation stays in the folder that it named last, with less weight from turn to turn.
+A folder of several words is named by these words in a row. A conversation stays in the folder that it named
+last, with less weight from turn to turn.
 """
 
 from __future__ import annotations
@@ -22,16 +22,13 @@ ELSEWHERE = 0.4
 """The factor of what is in no folder that the question names."""
 FADE = 0.95
 """The share of its weight that a folder keeps from one question to the next."""
-_CALLED = frozenset(
-    """app apps chart command component crate directory extension folder integration library module package
-    plugin provider role subcommand""".split()
-)
-"""What is said next to the name of a folder."""
-_MAX_WORDS, _MAX_CHUNKS, _MAX_FILES = 3, 20_000, 400
-"""How many words a name has; how many chunks may have one of them, and files all of them."""
+_MAX_WORDS, _MAX_CHUNKS = 3, 20_000
+"""How many words a name has, and how many chunks may have one of them."""
+_MAX_SHARE = 0.25
+"""A folder with more of the files is the project, not a part of it."""
 _MAX_KNOWN = 500
 
-Files = npt.NDArray[np.int32]
+Files = npt.NDArray[np.integer]
 
 
 def named_files(index: ChunkIndex, text: str) -> Files:
@@ -40,7 +37,8 @@ def named_files(index: ChunkIndex, text: str) -> Files:
     if text not in known:
         if len(known) >= _MAX_KNOWN:
             known.clear()
-        known[text] = distinct(np.asarray([*_below(index, text)], np.int32))
+        files = distinct(np.asarray([*_below(index, text)], np.int32))
+        known[text] = files[: len(files) if len(files) <= _MAX_SHARE * index.file_count else 0]
     return known[text]
 
 
@@ -63,33 +61,26 @@ def folder_factor(index: ChunkIndex, chunks: Chunks, question: str, earlier: Seq
 def _below(index: ChunkIndex, text: str) -> Iterator[int]:
     """Yield the files below the folders that a text names."""
     for name in _names(text):
-        held = [_in_head(index, term) for term in name]
-        if not all(map(len, held)):
-            continue
-        chunks = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), held)
-        for file in distinct(index.file[chunks])[:_MAX_FILES].tolist():
-            if name in _folders(index.file_path(file)):
-                yield file
+        held = (_in_head(index, term) for term in name)
+        found = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), held).tolist()
+        yield from (file for file in found if name in _folders(index.file_path(file)))
 
 
 def _names(text: str) -> Iterator[tuple[str, ...]]:
     """Yield what may be the name of a folder, as terms."""
     said = words(text.lower())
-    for at, word in enumerate(said):
-        if is_stop_word(word):
-            continue
-        around = (*said[max(at - 1, 0) : at], *said[at + 1 : at + 2])
-        if not _CALLED.isdisjoint(around) and word not in _CALLED:
-            yield tuple(terms(word))
-        for end in range(at + 2, min(at + _MAX_WORDS, len(said)) + 1):
-            if not is_stop_word(said[end - 1]):
-                yield tuple(terms(" ".join(said[at:end])))
+    for first in range(len(said)):
+        for end in range(first + 2, min(first + _MAX_WORDS, len(said)) + 1):
+            if not any(map(is_stop_word, said[first:end])):
+                yield tuple(terms(" ".join(said[first:end])))
 
 
-def _in_head(index: ChunkIndex, term: str) -> Chunks:
-    """Return the chunks with a term in their path or names; none if they are too many."""
+def _in_head(index: ChunkIndex, term: str) -> Files:
+    """Return the files of the chunks with a term in their path or names; none if they are too many."""
     found = index.postings(term)
-    return found.chunks[found.head > 0] if len(found.chunks) <= _MAX_CHUNKS else found.chunks[:0]
+    return distinct(
+        index.file[found.chunks[found.head > 0]] if len(found.chunks) <= _MAX_CHUNKS else found.chunks[:0]
+    )
 
 
 @lru_cache(maxsize=65_536)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
-from rag.analysis import term_set
+from rag.analysis import is_stop_word, term_set
 from rag.code.languages import kind_of_path
 from rag.retrieval.question import ParsedQuestion, parse_question
 from rag.retrieval.working_set import SHOWN, Exchange, WeighedPlace, identity
@@ -19,33 +19,15 @@ _MOST, _OF_EACH = 7, 2
 """How many places are recalled, and how many of each answer."""
 _MAX_CHARS = 160
 _MOST_FILES, _FADE = 7, 0.9
-"""How many files of the conversation a change may be in, and the share of a weight after one more exchange."""
+"""How many files of the conversation a change may be in, and the share of a weight after one more turn."""
 _LAST = {"doc": 1, "test": 2}
 """The kinds of files that come after code."""
 _MAX_OTHER_TERMS = 3
 """With more terms besides "where were we?", a question asks for something else."""
 _CLAUSES = re.compile(r"[.;:,!?…]+(?:\s+|\Z)|\s[-–—]+\s")
-_CONTRACTIONS = {
-    "i'd": "i would",
-    "we'd": "we would",
-    "i'll": "i will",
-    "what's": "what is",
-    "i've": "i have",
-}
-_FILLERS = frozenset(
-    """again altogether and can could exactly far finally for just me now ok okay please so then us well
-    you""".split()
-)
-_TASK = re.compile(
-    r"(?=.*\b(?:i|we|to|still|left|missing)\b)(?:(?:list|show|give|which|what|where|the|all|other|else|of|is|are"
-    r"|files|places|parts|things) )+"
-    r"(?:(?:would|do|does|should|must|will|have|has|need|needs|still|there|i|we|to|that|all|else|left|be) )*"
-    r"(?:change|edit|touch|adapt|modify|do|changed|edited|touched|adapted|modified|done|missing|needed|left)"
-    r"(?: (?:there|things|something|anything|everything|all|in all|in total|overall|in the end|to do|to be done"
-    r"|(?:(?:after|with) )?(?:it|this|that|all this|all that|all of (?:it|this|that)|(?:my|our)(?: [\w'-]+){1,4})))*"
-)
-"""A clause, without fillers, that asks for what the user has to change: "which files would I have to change"."""
+_FILLERS = frozenset("and can could far for just me now ok okay please so still then us you".split())
 _QUESTIONS = {
+    AFFECTED: ("which|what |files|places would|do|should|must|will i|we |have|need |to change|edit|touch",),
     RECALL: (
         "which|what |files|places have|did we look|looked|go|gone at|through",
         "which|what |files|places have|did we discuss|discussed|cover|covered|decide|decided",
@@ -77,19 +59,27 @@ def recalls(question: ParsedQuestion, past: Sequence[Exchange]) -> str:
     """Return the kind of a question about the conversation: `AFFECTED`, `RECALL`, `AGAIN`; "" for another."""
     if not past or len(question.text) > _MAX_CHARS:
         return ""
-    text = " ".join(_CONTRACTIONS.get(word, word) for word in question.text.lower().replace("’", "'").split())
-    clauses = [_without_fillers(clause) for clause in _CLAUSES.split(text)]
-    if any(map(_TASK.fullmatch, clauses)):
+    clauses = [_without_fillers(clause) for clause in _CLAUSES.split(question.text.lower())]
+    kinds = [_kind(clause) for clause in clauses]
+    if AFFECTED in kinds:
         return AFFECTED
-    kinds = [_KINDS.get(clause, "") for clause in clauses]
-    others = [clause for clause, kind in zip(clauses, kinds, strict=True) if not kind]
+    others = (clause for clause, kind in zip(clauses, kinds, strict=True) if not kind)
     if RECALL in kinds and len(term_set(" ".join(others))) <= _MAX_OTHER_TERMS:
         return RECALL
-    return _KINDS.get(" ".join(clauses).strip(), "")
+    return _kind(" ".join(filter(None, clauses)))
 
 
 def _without_fillers(clause: str) -> str:
     return " ".join(word for word in clause.split() if word not in _FILLERS)
+
+
+def _kind(clause: str) -> str:
+    """Return the kind of a clause; what asks for a change may end with "for it" or "in the end"."""
+    said = clause.split()
+    while said and (is_stop_word(said[-1]) or said[-1] == "end"):
+        del said[-1]
+    is_affected = _KINDS.get(" ".join(said)) == AFFECTED
+    return AFFECTED if is_affected else _KINDS.get(clause, "")
 
 
 def about_code(past: Sequence[Exchange]) -> list[Exchange]:
@@ -106,7 +96,7 @@ def recalled(kind: str, past: Sequence[Exchange]) -> tuple[tuple[WeighedPlace, .
     whether there is no room for more of them.
 
     These are the first places of its answers, then the second ones, the latest of each, as far as there is
-    room; for `AGAIN` all places of the last one, for `AFFECTED` one of each file.
+    room; for `AGAIN` all places of the last one, for `AFFECTED` the best one of each file.
     """
     if kind == AFFECTED:
         return _to_change(past), False
@@ -126,13 +116,13 @@ def recalled(kind: str, past: Sequence[Exchange]) -> tuple[tuple[WeighedPlace, .
 def _to_change(past: Sequence[Exchange]) -> tuple[WeighedPlace, ...]:
     """Return the best place of each file that came up most, and lately: code, then documents, then tests."""
     places: dict[tuple[str, str, str | int], WeighedPlace] = {}
-    files: Counter[str] = Counter()
-    for age, exchange in enumerate(reversed(past)):
+    files = defaultdict[str, float](float)
+    for turn, exchange in enumerate(past):
         for place, shown in zip(exchange.places or filter(None, [exchange.subject]), SHOWN, strict=False):
-            weight, key = shown * _FADE**age, identity(place)
+            weight, key = shown / _FADE**turn, identity(place)
             known = places.get(key) or WeighedPlace(place, 0.0, exchange.question)
             places[key] = replace(known, weight=known.weight + weight)
             files[place.path] += weight
     best = {one.place.path: one for one in sorted(places.values(), key=lambda one: one.weight)}
-    kept = [path for path, _ in files.most_common(_MOST_FILES)]
+    kept = sorted(files, key=lambda path: -files[path])[:_MOST_FILES]
     return tuple(best[path] for path in sorted(kept, key=lambda path: _LAST.get(kind_of_path(path), 0)))

@@ -65,6 +65,11 @@ def asked(dialog, question):
     ("question", "kind"),
     [
         ("So which files would I have to change?", AFFECTED),
+        ("Where were we - which files would I have to change for it?", AFFECTED),
+        ("Where were we? What do I have to change in the end?", AFFECTED),
+        ("And the tests? Which files would I have to change in all?", AFFECTED),
+        ("OK. Where were we - what is still needed?", RECALL),
+        ("Where were we? How does a worker of the queue get its next message?", ""),
         ("what are we talking about?", RECALL),
         ("which files did we go through?", RECALL),
         ("where were we?", RECALL),
@@ -127,11 +132,12 @@ def test_a_change_affects_the_files_that_use_the_subject_and_its_tests(dialog, t
     asked(updated, "Where is a stamp put on a letter?")
     asked(updated, "How is the price of a cart computed?")
     assert asked(updated, "Which files would I have to change?").text.splitlines() == [
-        "A change of `price_of` affects 3 files:",
+        "A change of `price_of` and of the other places of this conversation affects 4 files:",
         "",
         "- `price_of` — `cart.py:1` [1] — defined here",
-        "- `pay` — `till.py:5` [2] — uses `price_of`",
-        "- `test_price` — `test_cart.py:5` [3] — uses `price_of`",
+        "- `stamp` — `stamp.py:1` [2] — Where is a stamp put on a letter?",
+        "- `pay` — `till.py:5` [3] — uses `price_of`",
+        "- `test_price` — `test_cart.py:5` [4] — uses `price_of`",
     ]
 
 

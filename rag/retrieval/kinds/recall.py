@@ -10,8 +10,8 @@ from rag.retrieval.uses import uses_of_name
 from rag.types import CodeFacts, Subject
 from rag.types.question_kinds import AFFECTED, AGAIN
 
-_MAX_FILES, _MAX_TEST_FILES = 10, 3
-"""How many files are shown that a change affects, and how many tests of them that the search found."""
+_MAX_FILES = 10
+"""How many files are shown that a change affects."""
 
 
 def find(asked: Asked) -> CodeFacts | None:
@@ -36,50 +36,37 @@ def find(asked: Asked) -> CodeFacts | None:
 
 
 def _affected(asked: Asked) -> CodeFacts | None:
-    """Return what a change of the places affects, by file: where they are, users of the first, and tests."""
-    (subject, *others), found = asked.question.recalled, dict[str, FactPlace]()
-    setting = asked.question.setting
+    """Return what a change affects, by file: the first place, the others of the conversation, then the users
+    and the tests of the first.
+    """
+    (subject, *others), setting = asked.question.recalled, asked.question.setting
+    best, order = dict[str, FactPlace](), dict[str, None]()
     for index in asked.indexes:
-        places = [_now(asked, index, one.place, one.question) for one in others]
-        defined, tests = _changed(asked, index, subject.place, setting)
-        places = [*defined[:1], *places, *defined[1:]][: _MAX_FILES - _MAX_TEST_FILES]
-        for place in (*places, *tests, *_tests_found(asked, index)):
-            if place:
-                found.setdefault(place.file.path, place)
-    files = list(found.values())
+        own = places_of(asked, index, setting) if setting else _uses(asked, index, subject.place)
+        also = [_now(asked, index, one.place, one.question) for one in others]
+        best |= {place.file.path: place for place in reversed([*own, *also]) if place}
+        order |= {place.file.path: None for place in (*own[:1], *also, *own[1:]) if place}
+    files = [best[path] for path in order]
     about, count = named(setting or subject.place.name), len(files)
-    what = f"{about} and the other places of this conversation" if others else about
+    what = f"{about} and of the other places of this conversation" if others else about
     summary = f"A change of {what} affects {count} file{'s' * (count != 1)}"
     files = asked.first(files, _MAX_FILES, "files are shown")
     return code_facts(asked, AFFECTED, "", summary, files, count=count)
 
 
-def _changed(
-    asked: Asked, index: ChunkIndex, place: Subject, setting: str
-) -> tuple[list[FactPlace | None], list[FactPlace | None]]:
-    """Return the places of a setting, or where a place is and what uses it; and its tests."""
-    if setting:
-        return [*places_of(asked, index, setting)], []
+def _uses(asked: Asked, index: ChunkIndex, place: Subject) -> list[FactPlace | None]:
+    """Return a place as it is now, its users and its tests."""
     symbol = place.symbol
     found = [_now(asked, index, place, "defined here" if symbol else "what this is about")]
     defined = [one for one in index.graph.definitions(symbol) if one.path == place.path] if symbol else []
     if defined or (symbol and index.graph.values(symbol)):
         uses = uses_of_name(index, symbol, meant=defined, calls=False).shown
         found += [asked.place(index, use.path, use.line, f"uses {named(symbol)}") for use in uses]
+    tests = tests_of(asked, index, defined) if defined else []
+    found += [asked.place(index, use.path, use.line, f"tests {named(symbol)}") for use in tests]
     for use in index.graph.importers(place.path) if not symbol else ():
         found.append(asked.place(index, use.path, use.line, f"imports {named(place.path)}"))
-    tests = tests_of(asked, index, defined) if defined else []
-    return found, [asked.place(index, use.path, use.line, f"tests {named(symbol)}") for use in tests]
-
-
-def _tests_found(asked: Asked, index: ChunkIndex) -> list[FactPlace | None]:
-    """Return the best tests that the search found for the places of the conversation."""
-    tests = [one.hit for one in asked.best if one.index is index and one.hit.kind == "test"]
-    files = {hit.path: hit for hit in reversed(tests)}
-    return [
-        asked.place(index, hit.path, hit.start, "tests")
-        for hit in [*files.values()][: -_MAX_TEST_FILES - 1 : -1]
-    ]
+    return found
 
 
 def _now(asked: Asked, index: ChunkIndex, place: Subject, reason: str) -> FactPlace | None:

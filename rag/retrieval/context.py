@@ -57,8 +57,7 @@ class Carry:
     """The weights of the past in a follow-up; the question's own terms weigh 1.
 
     `question` weighs the terms of the question with which the subject came in, `last` those of the last
-    question, and `linked` what calls the places of the working set and what these call,
-    `tested` their tests.
+    question, and `linked` what calls the places of the working set and what these call.
     `places` of the set are searched. A question that may be self-contained carries `alone` times everything.
     `shown` is the factor of the places that earlier answers came from, `other_kind` that of code where tests
     or documents are asked for.
@@ -67,7 +66,6 @@ class Carry:
     question: float = 0.55
     last: float = 0.3
     linked: float = 0.6
-    tested: float = 1.2
     places: int = 2
     alone: float = 0.25
     shown: float = 0.7
@@ -85,9 +83,8 @@ class ContextualQuestion:
     "it" may mean, the most plausible first, whose weights are relative to that; `share` is the weight of the
     past, from 0 to 1; `standalone` is the question written with its context. `shown` are the places that
     earlier answers came from, `recalled` those that answer a question about the conversation, of the kind
-    `recalls`; there are more of them if it `recalls_latest`. `around` are all places of the working set, with
-    weights relative to the first, and `earlier` the questions so far, oldest first. A `bare` question has no
-    terms of its own except those that name a facet. `says_it` means that it is about "it"; then `setting` is
+    `recalls`; there are more of them if it `recalls_latest`. `earlier` are the questions so far, oldest
+    first. A `bare` question has no terms of its own except those that name a facet. `says_it` means that it is about "it"; then `setting` is
     the name of the setting that this is.
     """
 
@@ -101,7 +98,6 @@ class ContextualQuestion:
     recalls: str = ""
     recalled: tuple[WeighedPlace, ...] = ()
     recalls_latest: bool = False
-    around: tuple[WeighedPlace, ...] = ()
     earlier: tuple[str, ...] = ()
     bare: bool = False
     says_it: bool = False
@@ -173,7 +169,6 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         recalls=kind,
         recalled=places,
         recalls_latest=is_cut,
-        around=_around(past),
         earlier=tuple(one.question for one in past),
         bare=not own,
         says_it=says_it,
@@ -183,12 +178,7 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
 
 def _about(past: Sequence[Exchange], carry: Carry) -> tuple[WeighedPlace, ...]:
     """Return the places that "it" may mean, with weights relative to the first."""
-    return _around(past)[: carry.places]
-
-
-def _around(past: Sequence[Exchange]) -> tuple[WeighedPlace, ...]:
-    """Return the working set, with weights relative to the first place."""
-    found = working_set(past)
+    found = working_set(past)[: carry.places]
     return tuple(replace(one, weight=one.weight / found[0].weight) for one in found)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +17,6 @@ from rag.types import Subject
 
 _EXERCISED = 10
 """How many candidates in code, the best, are looked for in tests."""
-_MAX_NAMING = 40
-"""How many tests that name a definition are looked at."""
-_TEST_TERMS = frozenset(terms("test tests spec specs"))
 _MAX_LINKED = 40
 """How many callers, and how many callees, of a place count."""
 _RELATIONS = frozenset({"callers", "tests"})
@@ -54,49 +50,6 @@ def linked_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion,
                 found[chunk] = max(found.get(chunk, 0.0), one.weight)
     own = max(len(own_terms(sought.question)), 1)
     return reference_signal(chunks, found) * np.float32(carry.linked / own)
-
-
-def naming_tests(index: ChunkIndex, sought: ContextualQuestion) -> dict[int, float]:
-    """Return the chunks of tests that name definitions of the working set, with the weights of these, where a
-    follow-up asks for the tests of "it".
-    """
-    values: dict[int, float] = {}
-    for one in sought.around if _asks_for_its_tests(sought) else ():
-        for term in terms(one.place.symbol)[-1:]:
-            found = index.postings(term)
-            holding = found.chunks[found.body > 0]
-            for chunk in holding[index.kind[holding] == TEST][:_MAX_NAMING].tolist():
-                values[chunk] = max(values.get(chunk, 0.0), one.weight)
-    return values
-
-
-def _asks_for_its_tests(sought: ContextualQuestion) -> bool:
-    return "tests" in sought.question.asks and sought.leans and sought.says_it
-
-
-def tested_signal(
-    index: ChunkIndex,
-    chunks: Chunks,
-    naming: Mapping[int, float],
-    sought: ContextualQuestion,
-    carry: Carry,
-) -> Signal:
-    """Return the signal for the tests of the working set: those `naming` its definitions, and those whose
-    files are named after its files.
-    """
-    values = reference_signal(chunks, naming)
-    if _asks_for_its_tests(sought):
-        files = index.file[chunks].tolist()
-        stems = {_stem(one.place.path): one.weight for one in reversed(sought.around)}
-        after = {file: stems.get(_stem(index.file_path(file)), 0.0) for file in {*files}}
-        values = np.maximum(values, np.asarray([after[file] for file in files], np.float32))
-        values[index.kind[chunks] != TEST] = 0
-    return values * np.float32(carry.tested)
-
-
-def _stem(path: str) -> frozenset[str]:
-    """Return the terms of the name of a file without those that say that it is a test."""
-    return frozenset(terms(path.rpartition("/")[2].split(".")[0].replace("_", " "))) - _TEST_TERMS
 
 
 def exercise_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal, question: ParsedQuestion) -> Signal:

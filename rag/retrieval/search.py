@@ -37,9 +37,7 @@ from rag.retrieval.relations import (
     exercise_signal,
     facet_factor,
     linked_signal,
-    naming_tests,
     shown_factor,
-    tested_signal,
 )
 from rag.retrieval.rerank import RERANKED, rerank
 from rag.retrieval.shown_definition import named_at, named_by, named_by_key
@@ -122,8 +120,7 @@ class _Candidates:
 
     `named` is 1 for those that the question or the conversation names; `pointed` is how strongly the question
     refers to some of them, `asked_lines` where the answer begins in these, `phrases` how much of it some of
-    them hold word for word, and `SOUGHT` for those that it asks for by name or quotation; `naming` are tests
-    of what the conversation is about; `alike` are the
+    them hold word for word, and `SOUGHT` for those that it asks for by name or quotation; `alike` are the
     synonyms searched; candidates that are not `headed` have none of the words in path or name.
     """
 
@@ -138,7 +135,6 @@ class _Candidates:
     pointed: dict[int, float]
     asked_lines: dict[int, int]
     phrases: dict[int, float]
-    naming: dict[int, float]
     headed: npt.NDArray[np.bool_]
 
 
@@ -414,8 +410,7 @@ def _gather(
     phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}
     phrases |= dict.fromkeys(url_path_chunks(index, sought.question.text), SOUGHT)
-    naming = naming_tests(index, sought)
-    mentioned += [*phrases, *naming]
+    mentioned += phrases
     named = rank.union([np.asarray(mentioned, np.int64)])
     near = nearest(searcher.vectors, index, query, CANDIDATES)
     chunks = rank.union([best, near, named, *([synonym.best(CANDIDATES)] if plain else [])])
@@ -433,7 +428,6 @@ def _gather(
         pointed=pointed,
         asked_lines=asked_lines,
         phrases=phrases,
-        naming=naming,
         headed=lexical.in_head(chunks) | synonym.in_head(chunks),
     )
 
@@ -493,7 +487,6 @@ def _rank(
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
         "linked": linked_signal(index, chunks, sought, carry),
-        "tested": tested_signal(index, chunks, gathered.naming, sought, carry),
     }
     relevance: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     legs["exercise"] = weights.exercise * exercise_signal(index, chunks, relevance, sought.question)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from rag.agent.look import Look
-from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
+from rag.answer.not_found import FOREIGN, no_subject, not_found, warning
 from rag.answer.references import with_places
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
@@ -374,7 +374,7 @@ class Dialog:
     def _warning(self, confidence: Confidence | None, found: RetrievalResult) -> str:
         """Return the warning before an answer that is probably not there; "" if not needed."""
         if lacks_subject(found.sought):
-            return NO_SUBJECT
+            return no_subject(found.sought.document)
         if confidence is None or confidence.is_sure:
             return ""
         if not confidence.found:  # a model that looks further gets the doubt, else this is the answer

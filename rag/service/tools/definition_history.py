@@ -8,8 +8,9 @@ from pathlib import Path
 
 from rag.corpus.line_history import Change, LineHistory, history_of_lines
 from rag.lines import lines_of
+from rag.retrieval.asked_history import Asks, asked_history
 from rag.retrieval.kinds.asked import merged_hits
-from rag.retrieval.kinds.history import Asks, HistorySubject, asked_about, subject_of
+from rag.retrieval.kinds.history import HistorySubject, subject_of
 from rag.retrieval.search import RetrievalResult
 from rag.service.repositories.repository import Repository
 from rag.types import CodeFact, CodeFacts, Source
@@ -32,7 +33,7 @@ def with_history(
 
     `on_missing` is called with the source whose history is needed and not on this machine.
     """
-    asks = asked_about(found.sought)
+    asks = asked_history(found.sought.question.text)
     if asks is None or any(hit.asked_line for hit in found.ranked[:1]):  # asks for the changes of a release
         return found
     indexes = [repository.store for repository in repositories]

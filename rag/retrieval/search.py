@@ -44,7 +44,17 @@ from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
 from rag.retrieval.working_set import Exchange, WeighedPlace
 from rag.types import CodeFacts, Hit, Subject
-from rag.types.question_kinds import CALLERS, COMMAND, LINES, MESSAGE, OPTIONS, OVERVIEW, SETTING, VARIABLES
+from rag.types.question_kinds import (
+    CALLERS,
+    COMMAND,
+    ERRORS,
+    LINES,
+    MESSAGE,
+    OPTIONS,
+    OVERVIEW,
+    SETTING,
+    VARIABLES,
+)
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
@@ -263,7 +273,8 @@ def _kinds(sought: ContextualQuestion, purpose: str, *, is_pointed: bool) -> lis
     if any(path for path, *_ in sought.question.lines):
         return [LINES]
     if purpose:
-        return [] if purpose == OVERVIEW else [VARIABLES if purpose in (VARIABLES, OPTIONS) else COMMAND]
+        is_list = purpose in (VARIABLES, OPTIONS, ERRORS)
+        return [] if purpose == OVERVIEW else [VARIABLES if is_list else COMMAND]
     text = sought.question.text
     if sought.setting:
         kinds = kinds_of(text)

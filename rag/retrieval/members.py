@@ -3,8 +3,7 @@
 Such a question names real things, so that its words and its places fit; only the part is invented. It does
 not exist if its name, in any spelling (`retry_limit`, `retryLimit`, `retry-limit`), occurs nowhere in the
 repository; if it would be a member of a class here, and neither the class, nor what it derives from, nor any
-place that names both has it; if it would be an option of the command line, and no place writes it as one; or
-if it is all that is asked about, and would be a file, and no place mentions that.
+place that names both has it; or if it would be an option of the command line, and no place writes it as one.
 """
 
 from __future__ import annotations
@@ -19,11 +18,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rag.analysis import is_stop_word, terms, words
+from rag.analysis import is_stop_word, terms
 from rag.identifiers import CAMEL, LOWER, UPPER, composed
 from rag.ports import ChunkIndex
-from rag.retrieval.mentions import has_path, paths_asked
-from rag.retrieval.question import ParsedQuestion, parse_question
 from rag.types import MissingPart
 
 _MAX_CHARS = 300
@@ -31,8 +28,6 @@ _MAX_CHARS = 300
 _MAX_CHUNKS = 400
 """How many chunks are read for one part; a part with more candidates is taken to exist."""
 _MAX_NEAREST = 3
-_MAX_FILES, _ALIKE = 5_000, 0.7
-"""How many files are compared with the name of one that does not exist, and how alike they must be."""
 _MAX_BASES = 8
 _KINDS = (
     r"(?:methods?|functions?|flags?|options?|switch|parameters?|params?|arguments?|args?|attributes?"
@@ -113,32 +108,7 @@ def missing_part(indexes: Sequence[ChunkIndex], question: str) -> MissingPart | 
             continue
         if not _occurs(indexes, named.part) or _is_no_member(indexes, named) or _is_no_flag(indexes, named):
             return MissingPart(named.part, named.of, _nearest(indexes, named))
-    path = missing_path(indexes, parse_question(question))
-    return MissingPart(path, "", _nearest_files(indexes, path)) if path else None
-
-
-def missing_path(indexes: Sequence[ChunkIndex], question: ParsedQuestion) -> str:
-    """Return the first file that is all that a question asks about and that does not exist; "" for none."""
-    for path in filter(_FILE.search, paths_asked(question) if question.paths else ()):
-        name = path.rpartition("/")[2].lower()
-        held = ((index, _holding(index, words(name))) for index in indexes)
-        if not any(has_path(index, path) for index in indexes) and not any(
-            len(chunks) > _MAX_CHUNKS or any(name in _text(index, chunk).lower() for chunk in chunks)
-            for index, chunks in held
-        ):
-            return path
-    return ""
-
-
-def _nearest_files(indexes: Sequence[ChunkIndex], path: str) -> tuple[str, ...]:
-    """Return the indexed files with the most similar names."""
-    names = {
-        held.rpartition("/")[2]: held
-        for index in indexes
-        for held in map(index.file_path, islice(range(index.total_files), _MAX_FILES))
-    }
-    alike = get_close_matches(path.rpartition("/")[2], names, _MAX_NEAREST, _ALIKE)
-    return tuple(names[name] for name in alike)
+    return None
 
 
 def _named(question: str) -> Iterator[_Named]:

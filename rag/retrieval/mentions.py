@@ -91,6 +91,12 @@ def referenced(
     return {chunk: _DECAY**n for n, chunk in enumerate(lines)}, lines
 
 
+def asks_only_for_paths(question: ParsedQuestion) -> bool:
+    """Return whether a question asks about nothing but files or folders: "What does src/app.py do?"."""
+    words = _words(_NAMED_KIND.sub(" ", _without(question.text, question.paths)))
+    return not set(words) - NEUTRAL_WORDS - _EXPLAIN
+
+
 def is_path(path: str, mentioned: str) -> bool:
     """Return whether a path is the one mentioned. The mention may lack the first folders or the extension, or
     have more folders in front.
@@ -98,12 +104,6 @@ def is_path(path: str, mentioned: str) -> bool:
     path, mentioned = composed(path).lower(), f"/{composed(mentioned).lower().removeprefix('./').lstrip('/')}"
     named = path if "." in mentioned.rpartition("/")[2] else _EXTENSION.sub("", path)
     return f"/{named}".endswith(mentioned) or mentioned.endswith(f"/{path}")
-
-
-def paths_asked(question: ParsedQuestion) -> tuple[str, ...]:
-    """Return the paths that a question mentions if it asks about nothing else: "What does src/app.py do?"."""
-    text = _NAMED_KIND.sub(" ", _without(question.text, question.paths))
-    return question.paths if frozenset(_words(text)) <= NEUTRAL_WORDS | _EXPLAIN else ()
 
 
 def has_path(index: ChunkIndex, mentioned: str) -> bool:
@@ -136,7 +136,8 @@ def _found(
     if command is not None and (defining := _chunks_of_place(index, command)):
         return iter(defining)
     if question.paths and len(question.text) <= _LONG_WITH_PATHS:
-        return ((chunk, 0) for chunk in _files(index, paths_asked(question)))
+        is_whole = asks_only_for_paths(question)
+        return ((chunk, 0) for chunk in _files(index, question.paths)) if is_whole else iter(())
     asked = term_set(question.text) if about else set()
     return (
         found for place in (about.places if about else ()) for found in _chunks_of_place(index, place, asked)

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from rag.analysis import terms, words
 from rag.ports import ChunkIndex
 from rag.retrieval.literal import quoted
-from rag.retrieval.members import missing_path
-from rag.retrieval.mentions import has_path
+from rag.retrieval.mentions import asks_only_for_paths, has_path
 from rag.retrieval.question import ParsedQuestion, last_part
 from rag.retrieval.working_set import names_said, own_terms
 
@@ -30,13 +29,14 @@ def names_its_subject(indexes: Sequence[ChunkIndex], question: ParsedQuestion) -
         return False
     if any(len(terms(phrase)) > _PHRASE_TERMS for phrase in quoted(question.text)):
         return True
+    if any("." in path for path in question.paths) and asks_only_for_paths(question):
+        return True
     if any(has_path(index, path) for path in question.paths for index in indexes):
         return True
     names = names_said(question)
     if not question.asks.isdisjoint(("callers", "tests")):
         return any(names)
-    is_known = any(_is_defined(indexes, name) or _is_nowhere(indexes, name) for name in names)
-    return is_known or missing_path(indexes, question) != ""
+    return any(_is_defined(indexes, name) or _is_nowhere(indexes, name) for name in names)
 
 
 def _is_defined(indexes: Sequence[ChunkIndex], name: str) -> bool:

@@ -95,8 +95,7 @@ def test_what_a_question_names_is_searched_for_as_if_asked_alone(engine, reposit
         ("Who calls closeConnection?", "`closeConnection` occurs nowhere"),
         ("and closeConnection?", "`closeConnection` occurs nowhere"),
         ("Does it call closeConnection?", "`closeConnection` occurs nowhere"),
-        ("What is in lib/sockets.py?", "No `lib/sockets.py` was found"),
-        ("What does memories.py do?", "No `memories.py` was found; nearest: `memory.py`"),
+        ("What is in lib/sockets.py?", "`lib/sockets.py` is not among the indexed files"),
     ],
 )
 def test_what_is_nowhere_is_said(engine, repository, question, missing):

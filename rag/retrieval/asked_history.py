@@ -14,6 +14,8 @@ PAST = r"(?:was|were|did|has|have|had|got)"
 _ANYONE = r"(?:we|you|they|anyone|someone|somebody)"
 _GAP = r"\b(?:[^.?!\n]|\.(?=\w)){0,120}?\b"
 """Words of the same sentence; `auth.py` is one."""
+_ASKED = r"(?:\A|[.?!]\s)\W*(?:(?:and|but|so|can|could|you|please|in) ){0,4}"
+"""The beginning of a sentence. Where "since the last commit" is printed is another question."""
 _PATTERNS: Mapping[Asks, str] = {
     "changed": "|".join(
         (
@@ -21,7 +23,9 @@ _PATTERNS: Mapping[Asks, str] = {
             rf"\b(?:who|which commits?|what commits?)\s+(?:has\s+|have\s+)?{CHANGED}\b",
             rf"\b(?:when|why) {PAST}\b{_GAP}{CHANGED}\b",
             r"\b(?:git|commit|change) (?:history|log)\b|\bhistory of (?:the )?(?:\w+ )?\S+\s*\Z",
-            r"\blast (?:change|commit|edit)\b|\bwhat (?:has )?changed (?:in|there|here)\b|\bgit blame\b",
+            rf"{_ASKED}(?:who|when|what|which|show|list|the|its)\b{_GAP}last (?:change|commit|edit)\b",
+            rf"{_ASKED}last (?:change|commit|edit)\b",
+            r"\bwhat (?:has )?changed (?:in|there|here)\b|\bgit blame\b",
         )
     ),
     "introduced": "|".join(

@@ -252,6 +252,12 @@ QUESTIONS = {
     "What changed the mode?": None,
     "What changed there recently?": "changed",
     "Why does load fail?": None,
+    "What was the last change of load?": "changed",
+    "And its last change?": "changed",
+    "Can you show the last commit of load?": "changed",
+    "In which commit was the last change?": "changed",
+    "Where do the marks at lines edited since the last commit come from?": None,
+    "I'd like the date of last change to be shown next to the size. Where is that printed?": None,
     "Where is the chat history stored?": None,
 }
 

@@ -119,3 +119,17 @@ def test_a_set_of_names_that_is_written_as_a_map_gives_no_values() -> None:
         settings = [*names[:row], line, *names[row + 1 :]]
         assert value_at(settings, 3, len("    'wait"), is_code=True) == ("true", False)
     assert value_at(names, 3, len("    'wait"), is_code=False) == ("true", False), "switches that are all on"
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ('port = os.getenv("port", "80")', '"80"'),
+        ('flags.StringVar(&address, "port", "80", "the port")', '"80"'),
+        ('DEFAULTS = [("host", "here"), ("port", "80")]', '"80"'),
+        ('if name in ("port", "80"):', ""),
+        ("$Names = @('host', 'port', '80')", ""),
+    ],
+)
+def test_a_name_in_a_list_of_words_has_no_default(line, value):
+    assert value_at([line], 1, line.index("port", line.index("(")) + 4, is_code=True)[0] == value

@@ -16,6 +16,8 @@ _ASSIGNED = re.compile(
 )
 _DEFINED = re.compile(r"\s*#\s*define\s")
 _PASSED = re.compile(rf"[\"'`],\s*({_LITERAL})\s*[,)]")
+_LISTED = re.compile(r"(?:\bin\s*\(|(?:^|[^\w)\]>])\([^()]*,|[\[{][^\[\]{}()]*,)[^()\[\]{}]*\Z")
+"""What precedes a name in a list: a pair of a name and its default has none."""
 _FALLBACK = re.compile(rf"(?:\?\?|\|\||\bor\b|[\"'],)\s*({_LITERAL})[\s)]*\Z")
 _IS_LITERAL = re.compile(rf"(?:&?[\w.:]*[({{\[]\s*(?:\w+[:=]\s*)?)*{_LITERAL}")
 _DEFAULT = re.compile(
@@ -39,7 +41,7 @@ def value_at(lines: Sequence[str], number: int, end: int, *, is_code: bool) -> t
     """
     line = lines[number - 1][:_MAX_LINE_CHARS]
     if passed := _PASSED.match(line, end):
-        return passed[1], True
+        return ("", False) if _LISTED.search(line[:end]) else (passed[1], True)
     if _DEFINED.match(line):
         return _COMMENT.sub("", line[end:]).strip(), False
     if not (assigned := _ASSIGNED.match(line, end)):

@@ -605,6 +605,27 @@ def test_generic_types_are_bases(path):
     assert [line for line, _ in subclasses(path, BOXES[path], "Box")] == [2, 3]
 
 
+GREETING = "void greet(int n) {}\n"
+CALLS_OF_CPP = {
+    "void plain() { greet(1); }": [True],
+    "class Own {}; class Sub : public Own { void act() { greet(1); } };": [True],
+    "class Widget : public QWidget { void act() { greet(1); } };": [False],
+    "class Widget : public QWidget { void act(); };\nvoid Widget::act() { greet(1); }": [False],
+    "struct Field { void (*greet)(int); void run() { greet(1); } };": [False],
+    "void given(const std::function<void(int)>& greet) { greet(1); }": [False],
+    "std::function<void(int)> greet = make();\nvoid run() { greet(1); }": [False],
+    "void run() { auto greet = [](int n) {}; greet(1); }": [],
+    "void object(Other& o) { o.greet(1); }": [False],
+}
+
+
+@pytest.mark.parametrize("text", CALLS_OF_CPP)
+def test_a_bare_call_of_cpp_is_certain_if_it_can_mean_nothing_else(text):
+    graph = survey_of({"a.cpp": GREETING, "b.cpp": text}).graph
+    found = graph.callers([one for one in graph.definitions("greet") if one.path == "a.cpp"])
+    assert [use.certain for use in found] == CALLS_OF_CPP[text]
+
+
 def test_modules_that_import_all_names_of_each_other_are_searched_in_bounded_time():
     """Each module is searched a few times for a name, not once for each of the 13! paths between them."""
     modules = [f"m{number:02}" for number in range(14)]

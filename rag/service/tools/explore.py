@@ -406,15 +406,18 @@ def _rest(more: Sequence[ExploredPlace], repeated: Mapping[str, Mapping[int, Non
     """Return a sentence on what is not shown; "" if everything is."""
     notes = []
     if more:
-        named = _places_by_file([(place.path, place.lines[0][0]) for place in more[:_MORE_NAMED]])
-        notes.append(
-            f"{counted(len(more), 'more place')}: {named}{', …' * (len(more) > _MORE_NAMED)}; {next_places}."
-        )
+        notes.append(f"{more_places(more)}; {next_places}.")
     if repeated:
         every = [(path, number) for path, lines in repeated.items() for number in lines]
         rest = f", and {len(every) - _PLACES_NAMED:,} more lines" if len(every) > _PLACES_NAMED else ""
         notes.append(f"Also here, but sent before: {_places_by_file(every[:_PLACES_NAMED])}{rest}.")
     return " ".join(notes)
+
+
+def more_places(more: Sequence[ExploredPlace]) -> str:
+    """Return how many places are not shown, and where the first of them are."""
+    named = _places_by_file([(place.path, place.lines[0][0]) for place in more[:_MORE_NAMED]])
+    return f"{counted(len(more), 'more place')}: {named}{', …' * (len(more) > _MORE_NAMED)}"
 
 
 def _places_by_file(places: Sequence[tuple[str, int]]) -> str:

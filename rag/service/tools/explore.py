@@ -134,7 +134,7 @@ def explore(
         return _overview(repository, counter, budget)
     said = _in_code_words(repository, in_code_words, depth)
     weak = room > 2 * DEPTH
-    found = [places_of(repository, *one, with_weak=weak) for one in results]
+    found = [places_of(repository, *one, with_weak=weak, is_alone=not said) for one in results]
     first = [places_of(repository, *one, with_weak=False, in_code_words=True) for one in said]
     doubt = _doubt(repository, results, said, reach) if len(parts) == 1 and not changed and not seen else ""
     remarks = list(

@@ -49,8 +49,9 @@ _MAX_PARTS = 6
 _SHARES_OF_LEADS = {True: (0.5, 0.8), False: (0.4, 0.6)}
 """The shares of the budget for the first definition that is shown whole, and for all of them: of a question
 for one place, and for several."""
-_TOKENS_OF_REST, _MORE_NAMED = 80, 6
-"""What the sentence on further places has at most, usually, and how many of them it names."""
+_TOKENS_OF_REST, _MORE_NAMED, _MORE_CHARS = 80, 6, 240
+"""What the sentence on further places has at most, usually; how many of them it names, in how many
+characters."""
 _MIN_LEADS, _TOKENS_OF_LEAD = 3, 300
 """At least so many of them are tried, and one for so many tokens of the budget."""
 _MAX_BLOCK_LINES = 10
@@ -420,9 +421,11 @@ def _rest(more: Sequence[ExploredPlace], repeated: Mapping[str, Mapping[int, Non
 
 
 def more_places(more: Sequence[ExploredPlace]) -> str:
-    """Return how many places are not shown, and where the first of them are."""
-    named = _places_by_file([(place.path, place.lines[0][0]) for place in more[:_MORE_NAMED]])
-    return f"{counted(len(more), 'more place')}: {named}{', …' * (len(more) > _MORE_NAMED)}"
+    """Return how many places are not shown, and where the first is, and others if these are short enough."""
+    named = [(place.path, place.lines[0][0]) for place in more[:_MORE_NAMED]]
+    while len(named) > 1 and len(_places_by_file(named)) > _MORE_CHARS:
+        named.pop()
+    return f"{counted(len(more), 'more place')}: {_places_by_file(named)}{', …' * (len(more) > len(named))}"
 
 
 def _places_by_file(places: Sequence[tuple[str, int]]) -> str:

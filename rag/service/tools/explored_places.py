@@ -69,9 +69,8 @@ _FILE_LINES, _NAMED_FILES = 16, 2
 """Lines with the question's words that are shown of a file that it names."""
 _SHARE_OF_BEST = 0.3
 """The share of the best line's score that they need."""
-_SHARE_OF_BEST_CHUNK, _SHARE_UNNAMED = 0.7, 0.3
-"""The share of it that the best line of a ranked chunk needs, if weak ones are left out; and if words alone
-lead to the answer."""
+_SHARE_OF_BEST_CHUNK = 0.7
+"""The share of it that the best line of a ranked chunk needs, if weak ones are left out."""
 
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]|`([^`\n]{3,300})`|(?<!\w)'([^'\n]{3,300})'(?!\w)")
 _NAME = re.compile(rf"{QUALIFIED}(?:\(\))?")
@@ -104,14 +103,13 @@ def places_of(
 ) -> FoundPlaces:
     """Return the places for one part of a question: those in files that it names, then the most certain.
 
-    Ranked chunks with few of the words are left out unless `with_weak`, more of them if there are names in it
-    or, unless it `is_alone`, texts in the code's words. The names of a part that is
-    `in_code_words` are guesses: what they name comes after what the words find.
+    Ranked chunks with few of the words are left out unless `with_weak`, or if the part `is_alone`, without
+    texts in the code's words, and nothing is named in it: then words alone lead to the answer. The names of a
+    part that is `in_code_words` are guesses: what they name comes after what the words find.
     """
     found = _Part(repository, part, result)
     is_named = not is_alone or bool(found.names or found.matches or found.first or found.frames)
-    share = 0.0 if with_weak or found.for_tests else _SHARE_OF_BEST_CHUNK if is_named else _SHARE_UNNAMED
-    return found.places(share, in_code_words=in_code_words)
+    return found.places(with_weak=with_weak or not is_named, in_code_words=in_code_words)
 
 
 class _Part:
@@ -138,8 +136,8 @@ class _Part:
         self.is_answered = bool(self.first) or (bool(self.matches) and len(words(text)) == 1)
         self.callers_are_named = self._is_about(CALLERS) and len(self.first) > _MANY_CALLERS
 
-    def places(self, share: float, *, in_code_words: bool) -> FoundPlaces:
-        """Return the places, see `places_of`; `share` is that of the best chunk's score which others need."""
+    def places(self, *, with_weak: bool, in_code_words: bool) -> FoundPlaces:
+        """Return the places, see `places_of`."""
         repository, facts, result = self.repository, self.facts, self.result
         found = FoundPlaces(remarks=list(result.remarks), asks_for_all=self.for_all)
         if facts is not None and self.first:
@@ -151,7 +149,8 @@ class _Part:
             found.facts += _members(repository, self.first if facts.kind in LISTS else ())
         ranked = result.ranked[:_AFTER_FACTS] if self.is_answered else result.ranked
         hits = [lead_of_hit(repository, hit, self.weights) for hit in ranked]
-        by_rank = [*_excerpts(repository, ranked, self.weights, share, alike=self.for_all)]
+        with_weak = with_weak or self.for_tests
+        by_rank = [*_excerpts(repository, ranked, self.weights, with_weak=with_weak, alike=self.for_all)]
         if self.for_all and not in_code_words:
             found.facts += [place for place in by_rank if len(place.lines) > _FEW_LINES][:_MAX_TABLES]
         defined = _definitions(repository, self.names, self.paths, all_of_them=self.for_all)
@@ -495,14 +494,14 @@ def _excerpts(
     repository: Repository,
     ranked: Sequence[Hit],
     weights: Mapping[str, float],
-    share: float,
     *,
+    with_weak: bool,
     alike: bool = False,
 ) -> Iterator[ExploredPlace]:
     """Yield the line of each ranked chunk that has most of the words, code before prose; if members are asked
     for, all lines of a table that have as many."""
     best = [_best_lines(hit, weights) for hit in ranked]
-    enough = max((score for score, _ in best), default=0.0) * share
+    enough = 0.0 if with_weak else max((score for score, _ in best), default=0.0) * _SHARE_OF_BEST_CHUNK
     for rank, (hit, (score, found)) in enumerate(zip(ranked, best, strict=True)):
         if score >= enough or (alike and rank < _MAX_TABLES and hit.unit == "block"):
             lines = lines_of(hit.text)

@@ -529,6 +529,9 @@ class NameResolution:
             for path in (f"{inner}.py", f"{inner}/__init__.py"):
                 if path in self.files.known:
                     return (Value("module", path),)
+        is_object = name == "default" and self.files.known.get(target, ("", ""))[0] in JAVASCRIPT
+        if is_object and not self.files.file(target).variables.get((-1, name)):
+            return (Value("module", target),)
         return ()
 
     def _bases(self, file: LoadedFile, number: int, depth: int) -> Iterator[Values]:

@@ -268,6 +268,32 @@ def test_unpacked_values_and_casts_of_typescript_have_types():
     assert certain == [("a.ts", 5), ("a.ts", 7), ("b.ts", 4), ("b.ts", 6), ("b.ts", 7), ("b.ts", 10)]
 
 
+def test_a_function_that_is_taken_out_of_an_object_is_called():
+    files = {
+        "lib.ts": "async function query() {}\nexport default { query, more: query };\n",
+        "old.js": "function run() {}\nmodule.exports = { run };\n",
+        "a.ts": (
+            "import lib from './lib';\n"
+            "function one() {\n  const { query } = lib;\n  return query();\n}\n"
+            "function two() { const { query: q } = lib; return q(); }\n"
+            "function three() { lib.query(); lib.more(); }\n"
+            "function four(api) { const { query } = api; query(); }\n"
+            "const five = ({ query }) => query();\n"
+            "function six() { const q = lib.query; q(); }\n"
+            "function seven(query) { query(); }\n"
+        ),
+        "b.js": "const old = require('./old');\nfunction one() {\n  const { run } = old;\n  run();\n}\n",
+        "c.py": "import d\n\ndef one():\n    f = d.work\n    f()\n    made = d.Work()\n    made()\n",
+        "d.py": "def work(): pass\n\nclass Work: pass\n",
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "query") == [("a.ts", line, True) for line in (4, 6, 7, 10)]
+    assert [use.line for use in graph.unresolved(graph.definitions("query"), "call")] == [8, 9]
+    assert called(graph, "run") == [("b.js", 4, True)]
+    assert called(graph, "work") == [("c.py", 5, True)]
+    assert called(graph, "Work") == [("c.py", 6, True)]
+
+
 def test_what_a_module_of_javascript_is_made_to_be():
     files = {
         "shape.js": "module.exports = class Shape {\n  constructor(x) {}\n}\n",

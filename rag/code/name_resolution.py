@@ -276,7 +276,7 @@ class NameResolution:
         )
 
     def _packaged(self, file: LoadedFile, parts: list[str], depth: int) -> tuple[Values, list[str]] | None:
-        """Return what a name with its whole package means, such as `org.app.Lib`, and it without the package."""
+        """Return what a name with its package means, such as `org.app.Lib`, and it without the package."""
         last = next((n for n, part in enumerate(parts) if not part[:1].islower()), len(parts) - 1)
         path = ".".join(parts[: last + 1]).removesuffix("()")
         if not last or "(" in path:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.kinds.value import value_at
 from rag.retrieval.search import Searcher, search, search_in_turn
 from rag.service import Engine
@@ -119,3 +120,34 @@ def test_a_set_of_names_that_is_written_as_a_map_gives_no_values() -> None:
         settings = [*names[:row], line, *names[row + 1 :]]
         assert value_at(settings, 3, len("    'wait"), is_code=True) == ("true", False)
     assert value_at(names, 3, len("    'wait"), is_code=False) == ("true", False), "switches that are all on"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name", "value"),
+    [
+        (["if form in ('PNG', 'TIFF'):"], "PNG", ""),
+        (["styles = @('auto', 'full', 'plain')"], "full", ""),
+        (["choices = ['auto', 'full', 'plain']"], "full", ""),
+        (['port = env("PORT", 80)'], "PORT", "80"),
+        (['flags.IntVar(&at, "port", 80, "the port")'], "port", "80"),
+        (["port = env(", '    "PORT", 80)'], "PORT", "80"),
+        (["parts = [", "    'full', 'plain',"], "full", ""),
+    ],
+)
+def test_a_text_beside_another_one_is_no_default(lines: list[str], name: str, value: str):
+    end = lines[-1].index(name) + len(name)
+    assert value_at(lines, len(lines), end, is_code=True) == (value, bool(value))
+
+
+STATED = {
+    "The limit of uploads is an option. Where is UPLOAD_LIMIT handed on?": False,
+    "Bodies have a limit by default. Where is BODY_LIMIT compared?": False,
+    "Where is UPLOAD_LIMIT printed? I know that it is an option.": False,
+    "I know UPLOAD_LIMIT. What is the default of BODY_LIMIT?": True,
+    "Does UPLOAD_LIMIT belong to 'default'?": False,
+}
+
+
+@pytest.mark.parametrize("question", STATED)
+def test_a_setting_is_asked_for_by_the_sentence_that_asks(question: str):
+    assert (SETTING in kinds_of(question)) == STATED[question]

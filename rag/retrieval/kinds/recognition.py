@@ -58,9 +58,7 @@ _REQUEST = re.compile(
 """What a text has that asks for something: a question mark, a word of questions or orders at the beginning of
 a clause, or what is wanted at its beginning ("all routes", "default of the port").
 """
-_ORDER = re.compile(
-    r"\W*(?:please |and |then ){0,2}(?:list|enumerate|show|find|name|give|tell|explain)\b", re.I
-)
+_ORDER = re.compile(r"\W*(?:please |and |then ){0,2}(?:list|enumerate|show|find|name|give|explain)\b", re.I)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'`(]?[A-Z])|\n+")
 _RELATIONS = {
     "raisers": re.compile(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,9 @@ _MAX_COMMITS = 200
 _FORMAT = "%H%x00%<(80,trunc)%aN%x00%as%x00%<(250,trunc)%s%x00%<(1200,trunc)%b%x00"
 _SAFE = ["--no-textconv", "--no-ext-diff"]
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+_CHANGED = re.compile(r"^(?:\+(?!\+\+ )|-(?!-- ))(.*)", re.MULTILINE)
+_MAX_PATCH_BYTES, _MAX_PATCH_CHARS = 8 << 20, 4_000
+"""How much is read of what all commits changed, and kept of what one did."""
 _ADDRESS = re.compile(r"[^\s<>@]{1,100}@[^\s<>@]{1,255}")
 _TRAILER = re.compile(r"[A-Za-z-]+-(?:by|id): |\(?cherry picked from", re.IGNORECASE)
 
@@ -130,6 +134,25 @@ def log_of_lines(root: Path, commit: str, path: str, first: int, last: int) -> t
         timeout_s=MAX_SECONDS * _LOG_SHARE,
     )
     return _changes(output)
+
+
+@lru_cache(maxsize=16)
+def changed_lines(root: Path, commit: str, path: str) -> Mapping[str, str]:
+    """Return the lines of a file that each commit added or removed, of many the first; {} if that takes too
+    long. What was before the file had its present name is not read.
+    """
+    command = ["log", "-p", "-U0", f"--max-count={_MAX_COMMITS}", "--no-notes", *_SAFE, "--no-color"]
+    try:
+        output = run_git(
+            [*command, "--format=%x00%H", commit, "--", f":(literal){path}"],
+            cwd=root,
+            timeout_s=MAX_SECONDS / 2,
+            max_bytes=_MAX_PATCH_BYTES,
+        )
+    except (GitError, SourceError):
+        return {}
+    parts = (part.partition("\n") for part in output.decode("utf-8", "replace").split("\0"))
+    return {one: "\n".join(_CHANGED.findall(patch))[:_MAX_PATCH_CHARS] for one, _, patch in parts if one}
 
 
 def blamed(root: Path, commit: str, path: str, first: int, last: int, timeout_s: float) -> tuple[Change, ...]:

@@ -246,8 +246,14 @@ QUESTIONS = {
     "When did load appear?": "introduced",
     "When did they add load?": "introduced",
     "Why did anyone add load?": "introduced",
-    "Why did the job add a row? It was full.": None,
-    "Why was it slow? load.py was added.": None,
+    "Why did the job add a row? It was full.": "why",
+    "Why was it slow? load.py was added.": "why",
+    "I want the date of the last change. Where is load called?": None,
+    "When was load.py moved to the cache?": "when",
+    "With which change did load become safe?": "when",
+    "Which change in load.py would make it safe?": None,
+    "Since when does load count the rows?": "which",
+    "In which commit did load.py lose its lock?": "which",
     "Where is a token created?": None,
     "When is a session created?": None,
     "Who calls load?": None,
@@ -255,6 +261,44 @@ QUESTIONS = {
     "Why does load fail?": None,
     "Where is the chat history stored?": None,
 }
+
+
+MATCHED = {
+    "Since when is the key used in src/sign.py?": ("src/sign.py", "bob on 2025-04-02"),
+    "When did it become possible to use the key (sign.py)?": ("src/sign.py", "bob on 2025-04-02"),
+    "Which commit put links into `sign`?": ("sign", "Ann on 2024-03-01"),
+    "Why was src/sign.py changed about links that anyone forged?": ("src/sign.py", "Ann on 2024-03-01"),
+    "When was a text with KEY returned by `sign`?": ("sign", "bob on 2025-04-02"),
+}
+
+
+@pytest.mark.parametrize("question", MATCHED)
+def test_the_commit_that_did_what_the_question_says_comes_first(
+    engine: Engine, folder: Path, question: str
+) -> None:
+    name, by = MATCHED[question]
+    facts = asked(engine, folder, question).code_facts
+    assert facts is not None and facts.subject == name
+    assert facts.summary.startswith((f"`{name}` was changed by {by}", f"`{name}` was introduced by {by}"))
+    assert by in facts.items[0].reason
+
+
+UNMATCHED = (
+    "Why was no colour shown by src/sign.py?",
+    "When was the message sent, and where does src/sign.py print it?",
+    "When was the message sent?",
+    "Why was my text not signed?",
+    "Which change in src/sign.py would be needed for a longer key?",
+    "I want to see the date of the last change. Where is a text signed?",
+)
+
+
+@pytest.mark.parametrize("question", UNMATCHED)
+def test_a_question_that_no_commit_matches_is_not_about_the_history(
+    engine: Engine, folder: Path, question: str
+) -> None:
+    facts = asked(engine, folder, question).code_facts
+    assert facts is None or facts.kind != "history"
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
+from math import log
 from typing import Literal
 
-from rag.analysis import is_stop_word, words
+from rag.analysis import is_stop_word, term_set, words
 from rag.ports import ChunkIndex
 from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.kinds.recognition import asking_part
 from rag.retrieval.mentions import is_path
-from rag.retrieval.question import last_part
+from rag.retrieval.question import ParsedQuestion, last_part
 from rag.types import Hit
 
-Asks = Literal["changed", "introduced"]
+Asks = Literal["changed", "introduced", "why", "when", "which"]
+"""What is asked: the last change, the first one, or the one that did what the question says."""
 
 _MADE = r"(?:added|introduced|created|written|implemented|born)"
 _CHANGED = r"(?:changed|modified|edited|touched|updated|rewritten|refactored|altered)"
@@ -37,10 +40,14 @@ _PATTERNS: Mapping[Asks, str] = {
         (
             rf"\b(?:who|which commits?|what commits?)\s+(?:{_MADE}|wrote|authored|made)\b",
             rf"\b(?:when|why) {_PAST}\b{_GAP}{_MADE}\b|\breason\b{_GAP}\bwas {_MADE}\b",
-            rf"\bsince when\b|\b(?:author|origin) of\b|\b(?:when|why) did\b{_GAP}appear\b",
+            rf"\bsince when\b{_GAP}\bexists?\b|\b(?:author|origin) of\b|\b(?:when|why) did\b{_GAP}appear\b",
             rf"\b(?:when did\b{_GAP}|why did {_ANYONE} )(?:add|introduce|create)\b",
         )
     ),
+    "which": r"\bsince when\b|\b(?:which|what) (?:commit|revision)s?\b",
+    "when": rf"\bwhen(?: and \w+)? {_PAST}\b"
+    r"|\b(?:which|what) change\b(?! (?:can|do|in|is|must|of|should|would)\b)",
+    "why": rf"\bwhy(?: and \w+)? {_PAST}\b",
 }
 _QUESTIONS = {asks: re.compile(pattern, re.IGNORECASE) for asks, pattern in _PATTERNS.items()}
 _NO_NAMES = re.compile(
@@ -49,7 +56,11 @@ _NO_NAMES = re.compile(
     re.IGNORECASE,
 )
 """Words of such questions, which may also be names in the code."""
-_MIN_NAME = 3
+_MIN_NAME, _MAX_WRITTEN = 3, 2
+_LAST = re.compile(r"\b(?:last|recently|lately|latest)\b", re.IGNORECASE)
+_OF_TEXT, _OF_LINES, _FEW_TERMS, _FAR = 0.6, 0.6, 40, 1.5
+ChangeText = tuple[str, str, str]
+"""The title of a change, its text, and the lines that it added or removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,32 +80,75 @@ class HistorySubject:
 
 def asked_about(question: ContextualQuestion) -> Asks | None:
     """Return what is asked about a history; None if it is another question."""
-    text = question.question.text
+    text = asking_part(question.question.text)
     return next((asks for asks, pattern in _QUESTIONS.items() if pattern.search(text)), None)
 
 
 def subject_of(
-    question: ContextualQuestion, ranked: Sequence[Hit], indexes: Sequence[ChunkIndex]
+    question: ContextualQuestion, asks: Asks, ranked: Sequence[Hit], indexes: Sequence[ChunkIndex]
 ) -> HistorySubject | None:
     """Return the definition or file that is meant: the one named, what "it" means, or the best hit's."""
     parsed = question.question
     named = [last_part(name) for name in parsed.names if not any(name in path for path in parsed.paths)]
-    written = [word for word in words(parsed.text) if _may_be_a_name(word)]
-    found = chain(
-        (_definition(name, ranked, indexes) for name in named),
-        (_file(path, indexes) for path in parsed.paths),
-    )
+    files = [file for path in parsed.paths if (file := _file(path, indexes))]
+    near = [file.hit.path for file in files]
+    definitions = (_definition(name, ranked, indexes, near) for name in named)
+    within = (one for one in definitions if one and (one.hit.path in near or not near))
     if named or parsed.paths:
-        return next((one for one in found if one), None)
+        return next(chain(within, files), None)
+    written = [word for word in words(parsed.text) if _may_be_a_name(word)]
+    is_name = asks in ("changed", "introduced") and len(written) <= _MAX_WRITTEN
     found = chain(
         (_definition(name, ranked, indexes, question.near) for name in question.focus if parsed.dependent),
-        (_definition(name, ranked, indexes) for name in written),
+        (_definition(name, ranked, indexes) for name in written if is_name),
         (_file(word, indexes) for word in written if word != word.lower()),  # Dockerfile, LICENSE
     )
     if subject := next((one for one in found if one), None):
         return subject
     best = _definition(ranked[0].symbol, ranked, indexes, (ranked[0].path,)) if ranked else None
-    return replace(best, certain=False) if best else None
+    return replace(best, certain=False) if best and asks != "why" else None
+
+
+def sought_terms(question: ParsedQuestion, subject: HistorySubject) -> set[str]:
+    """Return what a question says of a change besides what changed; nothing if it asks for the last one."""
+    text = asking_part(question.text)
+    for path in question.paths:
+        text = text.replace(path, " ")
+    if _LAST.search(text):
+        return set()
+    said = [word for word in words(text) if not is_stop_word(word) and not _NO_NAMES.fullmatch(word)]
+    return term_set(" ".join(said)) - term_set(subject.name)
+
+
+def matching(wanted: Set[str], changes: Sequence[ChangeText], *, least: int) -> list[int]:
+    """Return the numbers of the changes, newest first, by how well they match some terms; [] if the best one
+    has fewer than two of them, or than `least`, in its message, and another one is nearly as good.
+
+    The fewer changes have a term, the more it counts; in a text or among changed lines less than in a title.
+    Of equal changes the first that was made comes first: the others follow from it.
+    """
+    fields = [[term_set(part) for part in change] for change in changes]
+    rare = _rarity(wanted, [title | text for title, text, _ in fields])
+    rare_line = _rarity(wanted, [lines for *_, lines in fields])
+    scores, found = list[float](), list[int]()
+    for title, text, lines in fields:
+        of_line = _OF_LINES / (1 + len(lines) / _FEW_TERMS)
+        weights = {term: rare_line[term] * of_line for term in wanted & lines}
+        weights |= {term: rare[term] * _OF_TEXT for term in wanted & text}
+        weights |= {term: rare[term] for term in wanted & title}
+        scores.append(round(sum(weights.values()), 1))
+        found.append(len(wanted & (title | text)))
+    order = sorted(
+        range(len(changes)), key=lambda number: (-scores[number], -number if scores[number] else number)
+    )
+    if not order or found[order[0]] < least:
+        return []
+    is_far = len(order) == 1 or scores[order[0]] > _FAR * scores[order[1]]
+    return order if found[order[0]] > 1 or is_far else []
+
+
+def _rarity(wanted: Set[str], texts: Sequence[Set[str]]) -> dict[str, float]:
+    return {term: log((len(texts) + 1) / (sum(term in text for text in texts) + 0.5)) for term in wanted}
 
 
 def _may_be_a_name(word: str) -> bool:

@@ -6,10 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rag.corpus.line_history import Change, LineHistory, history_of_lines
+from rag.corpus.line_history import Change, LineHistory, changed_lines, history_of_lines
 from rag.lines import lines_of
 from rag.retrieval.kinds.asked import merged_hits
-from rag.retrieval.kinds.history import Asks, HistorySubject, asked_about, subject_of
+from rag.retrieval.kinds.history import (
+    Asks,
+    HistorySubject,
+    asked_about,
+    matching,
+    sought_terms,
+    subject_of,
+)
 from rag.retrieval.search import RetrievalResult
 from rag.service.repositories.repository import Repository
 from rag.types import CodeFact, CodeFacts, Source
@@ -36,26 +43,34 @@ def with_history(
     if asks is None or any(hit.asked_line for hit in found.ranked[:1]):  # asks for the changes of a release
         return found
     indexes = [repository.store for repository in repositories]
-    subject = subject_of(found.sought, found.ranked, indexes)
+    subject = subject_of(found.sought, asks, found.ranked, indexes)
     if subject is None:
         return found
     repository = next(one for one in repositories if one.store is subject.index)
     source, checkout = repository.source, repository.checkout
     # A clone of a ref of a folder may lack the history that the folder has.
     root = checkout.root if source.is_url or not source.ref else Path(source.location)
+    order = list[int]()
     if checkout.has_files:
         history = history_of_lines(root, checkout.commit, subject.hit.path, subject.first, subject.last)
+        if wanted := sought_terms(found.sought.question, subject):
+            lines = changed_lines(root, checkout.commit or "", subject.hit.path)
+            texts = [(one.subject, one.body, lines.get(one.commit, "")) for one in history.changes]
+            order = matching(wanted, texts, least=2 if asks == "why" or not subject.certain else 1)
     else:
         history = LineHistory(note=NO_HISTORY)
         on_missing(source)
-    facts = _facts(asks, subject, history)
+    if not order and (asks in ("when", "why") or (asks == "which" and not subject.certain)):
+        return found
+    facts = _facts(asks, subject, history, order)
     return replace(found, code_facts=facts, hits=merged_hits(facts, found.ranked, indexes, k))
 
 
-def _facts(asks: Asks, subject: HistorySubject, history: LineHistory) -> CodeFacts:
+def _facts(asks: Asks, subject: HistorySubject, history: LineHistory, order: Sequence[int]) -> CodeFacts:
+    """Return the commits, those that match the question first if `order` says which these are."""
     changes = history.changes
-    shown = list(changes[:_SHOWN_CHANGES])
-    if history.complete and len(changes) > len(shown):
+    shown = [changes[number] for number in order or range(len(changes))][:_SHOWN_CHANGES]
+    if not order and history.complete and len(changes) > len(shown):
         shown[-1] = changes[-1]
     reasons = [_reason(change, is_first=history.complete and change is changes[-1]) for change in shown]
     note = history.note
@@ -64,7 +79,9 @@ def _facts(asks: Asks, subject: HistorySubject, history: LineHistory) -> CodeFac
     return CodeFacts(
         kind=HISTORY,
         subject=subject.name,
-        summary=_summary(asks, subject.name, history),
+        summary=f"`{subject.name}` was {reasons[0]}{_why(shown[0])}"
+        if order
+        else _summary(asks, subject.name, history),
         items=tuple(_fact(subject, reason) for reason in reasons or ["its definition today"]),
         count=max(len(changes), 1),
         certain_count=max(len(changes), 1) if subject.certain else 0,
@@ -82,9 +99,12 @@ def _summary(asks: Asks, name: str, history: LineHistory) -> str:
         more = "" if len(history.changes) == 1 else f"; {len(history.changes)} commits changed it"
         known = "" if history.complete or asks == "changed" else ", when it was introduced is not known"
         return f"`{name}` was last changed {_by(last)}{more}{known}"
-    why = f" — {_plain(first.body)}" if first.body else ""
     again = f"; last changed {_by(last)}" if len(history.changes) > 1 else ""
-    return f"`{name}` was introduced {_by(first)}{why}{again}"
+    return f"`{name}` was introduced {_by(first)}{_why(first)}{again}"
+
+
+def _why(change: Change) -> str:
+    return f" — {_plain(change.body)}" if change.body else ""
 
 
 def _by(change: Change) -> str:

@@ -18,9 +18,7 @@ from live_server import serving
 from rag.corpus import line_history
 from rag.corpus.line_history import history_of_lines
 from rag.errors import SourceError
-from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.kinds.history import asked_about
-from rag.retrieval.question import parse_question
+from rag.retrieval.asked_history import asked_history
 from rag.service import Dialog, Engine, converse, locate
 from rag.settings import Settings
 from rag.types import Answer, SearchFilter
@@ -246,18 +244,19 @@ QUESTIONS = {
     "When did load appear?": "introduced",
     "When did they add load?": "introduced",
     "Why did anyone add load?": "introduced",
-    "Why did the job add a row? It was full.": "why",
-    "Why was it slow? load.py was added.": "why",
+    "Why did the job add a row? It was full.": "event",
+    "Why was it slow? load.py was added.": "event",
     "I want the date of the last change. Where is load called?": None,
-    "When was load.py moved to the cache?": "when",
-    "With which change did load become safe?": "when",
+    "When was load.py moved to the cache?": "event",
+    "With which change did load become safe?": "event",
     "Which change in load.py would make it safe?": None,
-    "Since when does load count the rows?": "which",
-    "In which commit did load.py lose its lock?": "which",
+    "Since when does load count the rows?": "introduced",
+    "In which commit did load.py lose its lock?": "event",
     "Where is a token created?": None,
     "When is a session created?": None,
     "Who calls load?": None,
     "What changed the mode?": None,
+    "What changed there recently?": "changed",
     "Why does load fail?": None,
     "Where is the chat history stored?": None,
 }
@@ -303,9 +302,9 @@ def test_a_question_that_no_commit_matches_is_not_about_the_history(
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_which_questions_are_about_a_history(question: str) -> None:
-    assert asked_about(ContextualQuestion(parse_question(question), {})) == QUESTIONS[question]
+    assert asked_history(question) == QUESTIONS[question]
 
 
 @given(st.text("who last changed when was ?\n", max_size=2_000))
 def test_any_text_is_classified(text: str) -> None:
-    asked_about(ContextualQuestion(parse_question(text), {}))
+    asked_history(text)

@@ -3,55 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import log
-from typing import Literal
 
 from rag.analysis import is_stop_word, term_set, words
 from rag.ports import ChunkIndex
-from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.asked_history import CHANGED, MADE, PAST, Asks
+from rag.retrieval.context import ContextualQuestion, is_document
 from rag.retrieval.kinds.recognition import asking_part
 from rag.retrieval.mentions import is_path
 from rag.retrieval.question import ParsedQuestion, last_part
-from rag.types import Hit
+from rag.retrieval.rank import chunk_at
+from rag.types import Hit, Subject
 
-Asks = Literal["changed", "introduced", "why", "when", "which"]
-"""What is asked: the last change, the first one, or the one that did what the question says."""
-
-_MADE = r"(?:added|introduced|created|written|implemented|born)"
-_CHANGED = r"(?:changed|modified|edited|touched|updated|rewritten|refactored|altered)"
-_PAST = r"(?:was|were|did|has|have|had|got)"
-_ANYONE = r"(?:we|you|they|anyone|someone|somebody)"
-_GAP = r"\b(?:[^.?!\n]|\.(?=\w)){0,120}?\b"
-"""Words of the same sentence; `auth.py` is one."""
-_PATTERNS: Mapping[Asks, str] = {
-    "changed": "|".join(
-        (
-            rf"\b(?:who|when|why)\b{_GAP}(?:last|recently|lately|latest)\b{_GAP}{_CHANGED}\b",
-            rf"\b(?:who|which commits?|what commits?)\s+(?:has\s+|have\s+)?{_CHANGED}\b",
-            rf"\b(?:when|why) {_PAST}\b{_GAP}{_CHANGED}\b",
-            r"\b(?:git|commit|change) (?:history|log)\b|\bhistory of (?:the )?(?:\w+ )?\S+\s*\Z",
-            r"\blast (?:change|commit|edit)\b|\bwhat (?:has )?changed in\b|\bgit blame\b",
-        )
-    ),
-    "introduced": "|".join(
-        (
-            rf"\b(?:who|which commits?|what commits?)\s+(?:{_MADE}|wrote|authored|made)\b",
-            rf"\b(?:when|why) {_PAST}\b{_GAP}{_MADE}\b|\breason\b{_GAP}\bwas {_MADE}\b",
-            rf"\bsince when\b{_GAP}\bexists?\b|\b(?:author|origin) of\b|\b(?:when|why) did\b{_GAP}appear\b",
-            rf"\b(?:when did\b{_GAP}|why did {_ANYONE} )(?:add|introduce|create)\b",
-        )
-    ),
-    "which": r"\bsince when\b|\b(?:which|what) (?:commit|revision)s?\b",
-    "when": rf"\bwhen(?: and \w+)? {_PAST}\b"
-    r"|\b(?:which|what) change\b(?! (?:can|do|in|is|must|of|should|would)\b)",
-    "why": rf"\bwhy(?: and \w+)? {_PAST}\b",
-}
-_QUESTIONS = {asks: re.compile(pattern, re.IGNORECASE) for asks, pattern in _PATTERNS.items()}
 _NO_NAMES = re.compile(
-    rf"(?:{_MADE}|{_CHANGED}|{_PAST}|last|commits?|changes?|history|git|blame|since|author|wrote|appear|lately"
+    rf"(?:{MADE}|{CHANGED}|{PAST}|last|commits?|changes?|history|git|blame|since|author|wrote|appear|lately"
     r"|recently|functions?|method|class|file|definition|introduce|change|add)",
     re.IGNORECASE,
 )
@@ -78,12 +46,6 @@ class HistorySubject:
     certain: bool = True
 
 
-def asked_about(question: ContextualQuestion) -> Asks | None:
-    """Return what is asked about a history; None if it is another question."""
-    text = asking_part(question.question.text)
-    return next((asks for asks, pattern in _QUESTIONS.items() if pattern.search(text)), None)
-
-
 def subject_of(
     question: ContextualQuestion, asks: Asks, ranked: Sequence[Hit], indexes: Sequence[ChunkIndex]
 ) -> HistorySubject | None:
@@ -97,16 +59,18 @@ def subject_of(
     if named or parsed.paths:
         return next(chain(within, files), None)
     written = [word for word in words(parsed.text) if _may_be_a_name(word)]
-    is_name = asks in ("changed", "introduced") and len(written) <= _MAX_WRITTEN
+    is_name = asks != "event" and len(written) <= _MAX_WRITTEN
+    places = [one.place for one in question.about if parsed.dependent]
     found = chain(
-        (_definition(name, ranked, indexes, question.near) for name in question.focus if parsed.dependent),
+        (_section(place, indexes) for place in places[:1] if is_document(place)),
+        (_definition(name, ranked, indexes, question.near) for name in question.focus if places),
         (_definition(name, ranked, indexes) for name in written if is_name),
         (_file(word, indexes) for word in written if word != word.lower()),  # Dockerfile, LICENSE
     )
     if subject := next((one for one in found if one), None):
         return subject
     best = _definition(ranked[0].symbol, ranked, indexes, (ranked[0].path,)) if ranked else None
-    return replace(best, certain=False) if best and asks != "why" else None
+    return replace(best, certain=False) if best else None
 
 
 def sought_terms(question: ParsedQuestion, subject: HistorySubject) -> set[str]:
@@ -179,6 +143,15 @@ def _definition(
     )
     first, last = _extent(index, hit)
     return HistorySubject(index, hit, hit.qualified_name, first, last)
+
+
+def _section(place: Subject, indexes: Sequence[ChunkIndex]) -> HistorySubject | None:
+    """Return the section of a document that a conversation is about."""
+    for index in indexes:
+        if chunks := index.chunks_of(place.path):
+            hit = index.hit(chunk_at(index, chunks, max(place.start, 1)), 0.0, {})
+            return HistorySubject(index, hit, hit.label or hit.path, hit.start, hit.end)
+    return None
 
 
 def _extent(index: ChunkIndex, hit: Hit) -> tuple[int, int]:

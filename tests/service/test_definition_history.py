@@ -263,11 +263,11 @@ QUESTIONS = {
 
 
 MATCHED = {
-    "Since when is the key used in src/sign.py?": ("src/sign.py", "bob on 2025-04-02"),
-    "When did it become possible to use the key (sign.py)?": ("src/sign.py", "bob on 2025-04-02"),
-    "Which commit put links into `sign`?": ("sign", "Ann on 2024-03-01"),
+    "Since when are empty texts refused in src/sign.py?": ("src/sign.py", "Dan on 2026-06-01"),
+    "When did it become impossible to give it empty text (sign.py)?": ("src/sign.py", "Dan on 2026-06-01"),
+    "Which commit made `sign` refuse texts without letters?": ("sign", "Dan on 2026-06-01"),
     "Why was src/sign.py changed about links that anyone forged?": ("src/sign.py", "Ann on 2024-03-01"),
-    "When was a text with KEY returned by `sign`?": ("sign", "bob on 2025-04-02"),
+    "Who added the key that `sign` uses?": ("sign", "bob on 2025-04-02"),
 }
 
 
@@ -276,10 +276,23 @@ def test_the_commit_that_did_what_the_question_says_comes_first(
     engine: Engine, folder: Path, question: str
 ) -> None:
     name, by = MATCHED[question]
+    text = THIRD.replace("def sign(text):\n", "def sign(text):\n    assert text\n")
+    committed(folder, text, "Refuse empty texts", author="Dan <d@d.org>", day="2026-06-01")
     facts = asked(engine, folder, question).code_facts
     assert facts is not None and facts.subject == name
     assert facts.summary.startswith((f"`{name}` was changed by {by}", f"`{name}` was introduced by {by}"))
     assert by in facts.items[0].reason
+
+
+@pytest.mark.parametrize("question", ["When was src/seal.py moved?", "Since when is seal.py renamed?"])
+def test_when_a_file_was_renamed(engine: Engine, folder: Path, question: str) -> None:
+    (folder / "src" / "sign.py").rename(folder / "src" / "seal.py")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "Tidy")
+    committed(folder, "X = 1\n", "Begin again", author="Dan <d@d.org>", day="2026-06-01")
+    facts = asked(engine, folder, question).code_facts
+    assert facts is not None and facts.count == 4 and '("Tidy")' in facts.summary
+    assert facts.summary.startswith("`src/seal.py` was moved or renamed from `src/sign.py` by ")
 
 
 UNMATCHED = (
@@ -289,6 +302,7 @@ UNMATCHED = (
     "Why was my text not signed?",
     "Which change in src/sign.py would be needed for a longer key?",
     "I want to see the date of the last change. Where is a text signed?",
+    "When was a longer key found to be better, and is it used in src/sign.py?",
 )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rag.corpus.line_history import Change, LineHistory, changed_lines, history_of_lines
+from rag.corpus.line_history import Change, LineHistory, history_of_lines
 from rag.lines import lines_of
 from rag.retrieval.asked_history import Asks, asked_history
 from rag.retrieval.kinds.asked import merged_hits
-from rag.retrieval.kinds.history import HistorySubject, matching, sought_terms, subject_of
+from rag.retrieval.kinds.history import HistorySubject, matching, sought_words, subject_of
 from rag.retrieval.search import RetrievalResult
 from rag.service.repositories.repository import Repository
 from rag.types import CodeFact, CodeFacts, Source
@@ -44,12 +44,11 @@ def with_history(
     source, checkout = repository.source, repository.checkout
     order = list[int]()
     if checkout.has_files:
-        root = history_root(repository)
-        history = history_of_lines(root, checkout.commit, subject.hit.path, subject.first, subject.last)
-        if wanted := sought_terms(found.sought.question, subject):
-            lines = changed_lines(root, checkout.commit or "", subject.hit.path)
-            texts = [(one.subject, one.body, lines.get(one.commit, "")) for one in history.changes]
-            order = matching(wanted, texts, least=1 if subject.certain else 2)
+        lines = (subject.hit.path, subject.first, subject.last)
+        root, whole = history_root(repository), subject.is_file
+        history = history_of_lines(root, checkout.commit, *lines, whole=whole)
+        texts = [(one.subject, f"{one.body} {_moved(one)}", one.lines) for one in history.changes]
+        order = matching(sought_words(found.sought.question, subject), texts)
     else:
         history = LineHistory(note=NO_HISTORY)
         on_missing(source)
@@ -112,7 +111,11 @@ def by(change: Change) -> str:
 
 
 def _reason(change: Change, *, is_first: bool) -> str:
-    return f"{'introduced' if is_first else 'changed'} {by(change)}"
+    return f"{'introduced' if is_first else _moved(change) or 'changed'} {by(change)}"
+
+
+def _moved(change: Change) -> str:
+    return f"moved or renamed from `{_plain(change.renamed_from)}`" if change.renamed_from else ""
 
 
 def _plain(text: str) -> str:

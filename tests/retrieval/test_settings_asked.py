@@ -31,6 +31,7 @@ FILES = {
     '    return """\n    of UPLOAD_LIMIT\n    """\n',
     "deploy/main.yml": "kiln_hosts: []\n# the most bytes\nUPLOAD_LIMIT: 5\n",
     "deploy/kiln.conf.j2": "# the default is low\nupload {{ UPLOAD_LIMIT }}\n# default\n",
+    "deploy/kinds.yml": "py: python3\n",
     "docs/settings.md": "# Settings\n\n## `BODY_LIMIT`\n\nThe most bytes of a body.\n",
 }
 
@@ -132,11 +133,22 @@ def test_a_set_of_names_that_is_written_as_a_map_gives_no_values() -> None:
         (['flags.IntVar(&at, "port", 80, "the port")'], "port", "80"),
         (["port = env(", '    "PORT", 80)'], "PORT", "80"),
         (["parts = [", "    'full', 'plain',"], "full", ""),
+        (['if [ "$PORT" = "80" ]; then'], "PORT", ""),
+        (["[[ $PORT = 80 ]] || exit"], "PORT", ""),
+        (["if (port === 80) {"], "port", ""),
     ],
 )
-def test_a_text_beside_another_one_is_no_default(lines: list[str], name: str, value: str):
+def test_a_text_beside_another_one_or_compared_is_no_default(lines: list[str], name: str, value: str):
     end = lines[-1].index(name) + len(name)
     assert value_at(lines, len(lines), end, is_code=True) == (value, bool(value))
+
+
+@pytest.mark.parametrize(
+    "question", ["What is set by default in app/reader.py?", "Which default has reader.py?"]
+)
+def test_the_end_of_a_path_is_no_setting(searchers: list[Searcher], question: str):
+    facts = search(searchers, question).code_facts
+    assert facts is None or facts.subject != "py"
 
 
 STATED = {

@@ -43,10 +43,13 @@ _PATTERNS: Mapping[Asks, str] = {
         )
     ),
 }
+_MAX_EVENT_CHARS = 300
+"""A longer text tells what happened rather than asks for a change."""
 _QUESTIONS = {asks: re.compile(pattern, re.IGNORECASE) for asks, pattern in _PATTERNS.items()}
 
 
 def asked_history(text: str) -> Asks | None:
     """Return what a question asks about a history; None if it is another question."""
     asked = asking_part(text)
-    return next((asks for asks, pattern in _QUESTIONS.items() if pattern.search(asked)), None)
+    found = next((asks for asks, pattern in _QUESTIONS.items() if pattern.search(asked)), None)
+    return None if found == "event" and len(asked) > _MAX_EVENT_CHARS else found

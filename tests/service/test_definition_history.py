@@ -314,6 +314,11 @@ def test_a_question_that_no_commit_matches_is_not_about_the_history(
     assert facts is None or facts.kind != "history"
 
 
+def test_a_long_report_is_not_about_a_history() -> None:
+    assert asked_history("Why was load.py slow after the change?") == "event"
+    assert asked_history("Why was load.py slow after the change? " + "It took long?\n" * 30) is None
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_which_questions_are_about_a_history(question: str) -> None:
     assert asked_history(question) == QUESTIONS[question]

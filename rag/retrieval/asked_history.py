@@ -44,7 +44,7 @@ _PATTERNS: Mapping[Asks, str] = {
     ),
 }
 _MAX_EVENT_CHARS = 300
-"""A longer text tells what happened rather than asks for a change."""
+"""A longer text reports what happened rather than asks for a change."""
 _QUESTIONS = {asks: re.compile(pattern, re.IGNORECASE) for asks, pattern in _PATTERNS.items()}
 
 

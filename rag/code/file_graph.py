@@ -16,7 +16,7 @@ from rag.code.definitions import Definition
 from rag.code.imports import Import
 from rag.code.languages import TERRAFORM
 
-GRAPH_VERSION = 8
+GRAPH_VERSION = 9
 """Changes with what is read; a store made with another one is rebuilt."""
 CALL, MENTION, BASE, TOKEN = "c", "m", "b", "t"
 """The roles of a reference: a call, a function or class passed on or named as a type, a base class; a token
@@ -202,7 +202,7 @@ class FileGraph:
     @property
     def referred_names(self) -> set[str]:
         """The names of its references, and those that its imports take and give; "" is none."""
-        imported = {name for one in self.imports for pair in one.names for name in pair}
+        imported = {name for one in self.imports for pair in one.renamed for name in pair}
         found = self.references
         columns = (found if isinstance(found, References) else References(found)).columns
         return (imported | {columns.texts[number] for number in set(columns.names)}) - {""}

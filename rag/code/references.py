@@ -69,6 +69,8 @@ _NAMING = ("name", "bind", "member")
 _ANY_IDENTIFIER = ("ruby", "elixir")
 """The languages in which any identifier may be a call, and the head of a function is one."""
 _ORDER = {"decorator": 0, "modifier": 1, "function": 0, "class": 0, "closure": 0}
+_OF_FUNCTIONS = frozenset({"apply", "bind", "call"})
+"""Methods of JavaScript's functions, which call them."""
 _CHAIN = re.compile(r"[\w$.()]+")
 _ON_ITEM, _ON_RECEIVER = ("let", "also"), ("apply", "run")
 """Functions of Kotlin: their lambda has the object before the dot as `it`, or as `this`; they return it."""
@@ -285,7 +287,10 @@ class _Reader:
         self.attributes.append((-1, self.words(alias), name, self.top, ""))
 
     def on_default(self, node: Node) -> None:
-        self.attributes.append((-1, "default", node, self.top, ""))
+        if node.type == "object":
+            self._exported(node)
+        else:
+            self.attributes.append((-1, "default", node, self.top, ""))
 
     def _is_for_types(self, node: Node) -> bool:
         if self.language == "python":
@@ -319,12 +324,13 @@ class _Reader:
                 key, name = (name if key is child else key), name.named_children[0]
             key = key.named_children[0] if key.type == "object_assignment_pattern" else key
             if name.type in ("identifier", "shorthand_property_identifier_pattern"):
-                self._unpacked(self.words(name), f"{whole}.{self.words(key)}" if whole else "")
+                self._unpacked(self.words(name), whole or "", self.words(key))
 
-    def _unpacked(self, name: str, value: str) -> None:
-        value = value if _CHAIN.fullmatch(value) else ""
+    def _unpacked(self, name: str, whole: str, key: str) -> None:
+        value = f"{whole}.{key}" if whole and _CHAIN.fullmatch(f"{whole}.{key}") else ""
         if self.scope is not self.top:
             self._bind(name, value)
+            self.scope.members[name] = key
         elif value and not value.startswith(("require()", "import()")):  # those are imports
             self.attributes.append((-1, name, None, self.scope, value))
 
@@ -418,7 +424,7 @@ class _Reader:
                     self.attributes.append((-1, text, value, self.scope, typed))
 
     def _exported(self, node: Node) -> None:
-        """`module.exports = {a, b: c}`"""
+        """`module.exports = {a, b: c}`, `export default {a, b: c}`: the object stands for the file."""
         for child in node.named_children:
             if child.type == "shorthand_property_identifier":
                 self.attributes.append((-1, f"exports.{self.words(child)}", child, self.top, ""))
@@ -460,6 +466,9 @@ class _Reader:
 
     def on_method(self, node: Node) -> None:
         self.on_call(node)
+        name, function = node.child_by_field_name("property"), node.child_by_field_name("object")
+        if name is not None and function is not None and self.words(name) in _OF_FUNCTIONS:
+            self.on_call(function)
 
     def on_token(self, node: Node) -> None:
         """A name with arguments in those of a macro of Rust, which the grammar leaves as they are."""
@@ -480,6 +489,10 @@ class _Reader:
 
     def on_mention(self, node: Node) -> None:
         self.raw.append((MENTION, node, self.scope))
+
+    def on_default_value(self, node: Node) -> None:
+        """The default of a parameter means what it means outside of the function."""
+        self.raw.append((MENTION, node, self.scope.outer or self.scope))
 
     def on_base(self, node: Node) -> None:
         self.raw.append((BASE, node, self.scope))
@@ -515,8 +528,11 @@ class _Reader:
         written = written.removesuffix("()")
         first, _, rest = written.partition(".")
         value = self.names.value(first, scope)
-        if value is not None and not rest:
-            return "", ""  # a local variable is called
+        if value is not None and not rest:  # a local variable is called
+            member = self.names.member(first, scope) if not value else ""
+            if role != CALL or value.endswith("()") or not (value or member):
+                return "", ""
+            return self._rpartition(value or f"{UNKNOWN}.{member}")
         if not rest and role == CALL and (owner := scope.implicit_object) is not None:
             written = f"{UNKNOWN}{owner.rpartition('.')[2]}.{written}"  # its member, or a function
         if value is not None:

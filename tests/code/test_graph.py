@@ -268,6 +268,85 @@ def test_unpacked_values_and_casts_of_typescript_have_types():
     assert certain == [("a.ts", 5), ("a.ts", 7), ("b.ts", 4), ("b.ts", 6), ("b.ts", 7), ("b.ts", 10)]
 
 
+def test_a_function_that_is_taken_out_of_an_object_is_called():
+    files = {
+        "lib.ts": "async function query() {}\nexport default { query, more: query };\n",
+        "old.js": "function run() {}\nmodule.exports = { run };\n",
+        "a.ts": (
+            "import lib from './lib';\n"
+            "function one() {\n  const { query } = lib;\n  return query();\n}\n"
+            "function two() { const { query: q } = lib; return q(); }\n"
+            "function three() { lib.query(); lib.more(); }\n"
+            "function four(api) { const { query } = api; query(); }\n"
+            "const five = ({ query }) => query();\n"
+            "function six() { const q = lib.query; q(); }\n"
+            "function seven(query) { query(); }\n"
+        ),
+        "b.js": "const old = require('./old');\nfunction one() {\n  const { run } = old;\n  run();\n}\n",
+        "c.py": "import d\n\ndef one():\n    f = d.work\n    f()\n    made = d.Work()\n    made()\n",
+        "d.py": "def work(): pass\n\nclass Work: pass\n",
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "query") == [("a.ts", line, True) for line in (4, 6, 7, 10)]
+    assert [use.line for use in graph.unresolved(graph.definitions("query"), "call")] == [8, 9]
+    assert called(graph, "run") == [("b.js", 4, True)]
+    assert called(graph, "work") == [("c.py", 5, True)]
+    assert called(graph, "Work") == [("c.py", 6, True)]
+
+
+IDIOMS = {
+    "lib.ts": (
+        "export function work(x: number) { return x; }\n",
+        {
+            "a1.ts": "const { work } = await import('./lib');\nwork(1);\n",
+            "a2.ts": "import { work } from './lib';\nwork.call(null, 1);\n",
+            "a3.ts": "import { work } from './lib';\nwork!(1);\n",
+            "a4.ts": "import { work } from './lib';\n(work as any)(1);\n",
+        },
+    ),
+    "p/Lib.java": (
+        "package p;\npublic class Lib { public static int work(int x) { return x; } }\n",
+        {
+            "a1.java": "class A1 {\n  int a() { return p.Lib.work(1); } }\n",
+            "a2.java": "class A2 extends p.Lib {\n  int a() { return work(1); } }\n",
+        },
+    ),
+    "src/main/kotlin/p/Lib.kt": (
+        "package p\nfun work(x: Int): Int = x\n",
+        {"src/main/kotlin/q/A1.kt": "package q\nfun a1() = p.work(1)\n"},
+    ),
+    "src/lib.rs": (
+        "pub fn work(x: i32) -> i32 { x }\npub mod a1;\n",
+        {
+            "src/a1.rs": "use super::work as go;\nfn a1() { go(1); }\n",
+            "Cargo.toml": '[package]\nname = "a"\n',
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("path", IDIOMS)
+def test_a_call_is_certain_however_it_is_written(path):
+    text, files = IDIOMS[path]
+    graph = survey_of({path: text, **files}).graph
+    found = graph.callers([one for one in graph.definitions("work") if one.path == path])
+    assert [(use.path, use.line, use.certain) for use in found] == [
+        (each, 2, True) for each in files if each != "Cargo.toml"
+    ]
+
+
+def test_references_to_a_function_and_defaults_mention_it():
+    files = {
+        "p/Lib.java": "package p;\npublic class Lib { public static int work(int x) { return x; } }\n",
+        "a.java": "import p.Lib;\nclass A { Function<Integer, Integer> f = Lib::work; }\n",
+        "b.py": "def go(x): pass\n\n\ndef one(go=go, then: int = go): go(1)\n",
+    }
+    graph = survey_of(files).graph
+    for name, at in {"work": ("a.java", 2), "go": ("b.py", 4)}.items():
+        found = graph.uses(graph.definitions(name))
+        assert {(use.path, use.line, use.role) for use in found} == {(*at, "mention")}
+
+
 def test_what_a_module_of_javascript_is_made_to_be():
     files = {
         "shape.js": "module.exports = class Shape {\n  constructor(x) {}\n}\n",
@@ -603,6 +682,27 @@ BOXES = {
 @pytest.mark.parametrize("path", BOXES)
 def test_generic_types_are_bases(path):
     assert [line for line, _ in subclasses(path, BOXES[path], "Box")] == [2, 3]
+
+
+GREETING = "void greet(int n) {}\n"
+CALLS_OF_CPP = {
+    "void plain() { greet(1); }": [True],
+    "class Own {}; class Sub : public Own { void act() { greet(1); } };": [True],
+    "class Widget : public QWidget { void act() { greet(1); } };": [False],
+    "class Widget : public QWidget { void act(); };\nvoid Widget::act() { greet(1); }": [False],
+    "struct Field { void (*greet)(int); void run() { greet(1); } };": [False],
+    "void given(const std::function<void(int)>& greet) { greet(1); }": [False],
+    "std::function<void(int)> greet = make();\nvoid run() { greet(1); }": [False],
+    "void run() { auto greet = [](int n) {}; greet(1); }": [],
+    "void object(Other& o) { o.greet(1); }": [False],
+}
+
+
+@pytest.mark.parametrize("text", CALLS_OF_CPP)
+def test_a_bare_call_of_cpp_is_certain_if_it_can_mean_nothing_else(text):
+    graph = survey_of({"a.cpp": GREETING, "b.cpp": text}).graph
+    found = graph.callers([one for one in graph.definitions("greet") if one.path == "a.cpp"])
+    assert [use.certain for use in found] == CALLS_OF_CPP[text]
 
 
 def test_modules_that_import_all_names_of_each_other_are_searched_in_bounded_time():

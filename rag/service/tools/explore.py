@@ -49,8 +49,9 @@ _MAX_PARTS = 6
 _SHARES_OF_LEADS = {True: (0.5, 0.8), False: (0.4, 0.6)}
 """The shares of the budget for the first definition that is shown whole, and for all of them: of a question
 for one place, and for several."""
-_TOKENS_OF_REST, _MORE_NAMED = 80, 6
-"""What the sentence on further places has at most, usually, and how many of them it names."""
+_TOKENS_OF_REST, _MORE_NAMED, _MORE_CHARS = 80, 6, 240
+"""What the sentence on further places has at most, usually; how many of them it names, in how many
+characters."""
 _MIN_LEADS, _TOKENS_OF_LEAD = 3, 300
 """At least so many of them are tried, and one for so many tokens of the budget."""
 _MAX_BLOCK_LINES = 10
@@ -135,7 +136,7 @@ def explore(
         return _overview(repository, counter, budget)
     said = _in_code_words(repository, in_code_words, depth)
     weak = room > 2 * DEPTH
-    found = [places_of(repository, *one, with_weak=weak) for one in results]
+    found = [places_of(repository, *one, with_weak=weak, is_alone=not said) for one in results]
     first = [places_of(repository, *one, with_weak=False, in_code_words=True) for one in said]
     doubt = _doubt(repository, results, said, reach) if len(parts) == 1 and not changed and not seen else ""
     remarks = list(
@@ -411,15 +412,20 @@ def _rest(more: Sequence[ExploredPlace], repeated: Mapping[str, Mapping[int, Non
     """Return a sentence on what is not shown; "" if everything is."""
     notes = []
     if more:
-        named = _places_by_file([(place.path, place.lines[0][0]) for place in more[:_MORE_NAMED]])
-        notes.append(
-            f"{counted(len(more), 'more place')}: {named}{', …' * (len(more) > _MORE_NAMED)}; {next_places}."
-        )
+        notes.append(f"{more_places(more)}; {next_places}.")
     if repeated:
         every = [(path, number) for path, lines in repeated.items() for number in lines]
         rest = f", and {len(every) - _PLACES_NAMED:,} more lines" if len(every) > _PLACES_NAMED else ""
         notes.append(f"Also here, but sent before: {_places_by_file(every[:_PLACES_NAMED])}{rest}.")
     return " ".join(notes)
+
+
+def more_places(more: Sequence[ExploredPlace]) -> str:
+    """Return how many places are not shown, and where the first is, and others if these are short enough."""
+    named = [(place.path, place.lines[0][0]) for place in more[:_MORE_NAMED]]
+    while len(named) > 1 and len(_places_by_file(named)) > _MORE_CHARS:
+        named.pop()
+    return f"{counted(len(more), 'more place')}: {_places_by_file(named)}{', …' * (len(more) > len(named))}"
 
 
 def _places_by_file(places: Sequence[tuple[str, int]]) -> str:

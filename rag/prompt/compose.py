@@ -53,6 +53,9 @@ compensate.
 _PIECE_TOKENS = 20
 """An estimate of what a source or a turn takes in addition to its text."""
 
+_TEMPLATE_TOKENS = 120
+"""An estimate of what a template has in addition to its variables."""
+
 _PLACES_TOKENS, _PLACES_SHARE, _NUMBER_TOKENS = 600, 0.25, 4
 """The most tokens of all places, also as a share of the space that is left for them, and the tokens of the
 number of a place that the facts list anyway.
@@ -127,6 +130,7 @@ def compose(
     context_tokens: int,
     answer_tokens: int,
     source_chars: int | None = None,
+    is_read: bool = True,
 ) -> Prompt:
     """Render the prompt for a question: as many sources and turns as fit, never more.
 
@@ -139,6 +143,7 @@ def compose(
         answer_tokens: reserved for the answer.
         source_chars: the characters of the sources after the first, at most; None: what fits. Characters,
             so that all models are shown the same.
+        is_read: whether a model reads it; else it has no text, and sizes are only estimated.
 
     Returns:
         The prompt: `tokens + answer_tokens <= context_tokens`; sources best first, each with exactly the
@@ -156,6 +161,7 @@ def compose(
         variables=given.variables(template),
         context_tokens=context_tokens,
         answer_tokens=answer_tokens,
+        is_read=is_read,
         hits=merge(given.hits) if shows_sources else [],
         places=given.places if "places" in template.variables else (),
         turns=list(given.turns) if "conversation_history" in template.variables else [],
@@ -183,6 +189,7 @@ class _Draft:
     variables: dict[str, object]
     context_tokens: int
     answer_tokens: int
+    is_read: bool
     hits: list[Hit]
     places: Sequence[Hit]
     turns: list[DialogTurn]
@@ -204,6 +211,8 @@ class _Draft:
         number = {position: n for n, position in enumerate(chain.from_iterable(groups), start=1)}
         sources = tuple(NumberedSource(number[position], hit) for position, hit in enumerate(hits))
         lines = tuple(NumberedSource(n, hit) for n, hit in enumerate(places, start=len(hits) + 1))
+        if not self.is_read:
+            return "", (*sources, *lines)
         views = [view_of(source, name_repository=self.name_repository) for source in sources]
         found = facts_view(self.code_facts, (*sources, *lines), name_repository=self.name_repository)
         listed = {item.n for item in found.items} if found else set()
@@ -221,7 +230,12 @@ class _Draft:
 
     def tokens(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
         """Return the tokens of the text with these pieces."""
-        return self.counter.count(self.render(hits, turns)[0])
+        if self.is_read:
+            return self.counter.count(self.render(hits, turns)[0])
+        background = "\n".join(map(str, self.variables.values()))
+        facts = self.code_facts.items if self.code_facts else ()
+        shown = [background, *(f"{one.place}\n{one.text}" for one in facts), *map(_shown, hits)]
+        return _TEMPLATE_TOKENS + sum(map(self._size, shown))
 
     def begin(self, given: PromptInput) -> None:
         """Add what is not too large of all that is no source and no turn; check that the question fits."""
@@ -272,7 +286,7 @@ class _Draft:
         chars = 0
         for position in range(self.best + 1, len(self.hits)):
             hit = self.hits[position]
-            text = f"{hit.place} {hit.label} {hit.reason}\n{numbered_text(hit)}"
+            text = _shown(hit)
             if most_chars is not None and chars + len(text) > most_chars:
                 continue
             size = self._size(text)
@@ -349,6 +363,11 @@ class _Draft:
             needed_tokens=tokens + self.answer_tokens + _MESSAGE_TOKENS,
             what=f"{what}, with {self.answer_tokens} tokens reserved for the answer",
         )
+
+
+def _shown(hit: Hit) -> str:
+    """Return about the text that a prompt has of a source."""
+    return f"{hit.place} {hit.label} {hit.reason}\n{numbered_text(hit)}"
 
 
 def _longest_head(hit: Hit, fits: Callable[[Hit], bool]) -> Hit | None:

@@ -127,6 +127,7 @@ class Dialog:
         options: what the caller asks of the model for the next answers.
         metadata: what the caller wants stored with the next turns.
         steps: how many times the model may look again before it answers; "auto" leaves it to the model.
+        is_quoted: whether `prepare` makes no text of a prompt, as lines are quoted and no model reads one.
         leads: whether `prepare` shows only the best places with their text, for a model that looks further.
         spending: the tokens of the question that is asked.
         remarks: sentences for the person who asks, which the notes of the answers have.
@@ -154,7 +155,7 @@ class Dialog:
         self.options = GenerationOptions()
         self.metadata: Mapping[str, str] = {}
         self.steps: Steps = engine.settings.steps
-        self.leads = False
+        self.leads = self.is_quoted = False
         self.spending = Spending(engine.counter)
         self.remarks: tuple[str, ...] = ()
         self.rewording: Rewording | None = None
@@ -325,6 +326,7 @@ class Dialog:
             context_tokens=int(settings.context_tokens * (_LEADS_SHARE if leads else 1)),
             answer_tokens=self._answer_tokens(),
             source_chars=None if as_found else _SOURCE_CHARS,
+            is_read=not self.is_quoted,
         )
         prepared = Prepared(
             question=question,
@@ -617,10 +619,11 @@ def _is_unanswered(turn: DialogTurn) -> bool:
 
 def _exchange(earlier: DialogTurn) -> Exchange:
     turn = earlier.with_current_citations()
-    used = [c for c in turn.citations if c.used] or list(turn.citations)
+    cited = [(c, Subject.of(c.span)) for c in turn.citations]
+    used = [one for one in cited if one[0].used] or cited
     is_outdated = turn.freshness is not None and turn.freshness.is_stale
-    places, scores = tuple(Subject.of(c.span) for c in used), tuple(c.score for c in used)
-    listed = () if is_outdated else listed_in(turn.answer, {c.n: Subject.of(c.span) for c in turn.citations})
+    places, scores = tuple(place for _, place in used), tuple(c.score for c, _ in used)
+    listed = () if is_outdated else listed_in(turn.answer, {c.n: place for c, place in cited})
     setting = "" if is_outdated else setting_in(turn.answer)
     return Exchange(
         turn.question,

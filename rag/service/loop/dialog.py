@@ -298,8 +298,7 @@ class Dialog:
         for remark in () if looked else found.remarks:
             self.engine.notice(remark)
         searched = time.perf_counter()
-        asking = {"reword": rewording.seconds} if rewording.seconds else {}
-        asking |= {"look": looked.seconds} if looked else {}
+        seconds = _seconds_of_model(rewording, looked) | {"search": searched - began}
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         code = self._to_show(found, turns, as_found=as_found, leads=leads)
@@ -334,7 +333,7 @@ class Dialog:
             conversation=self.conversation,
             hits=found.hits,
             prompt=prompt,
-            seconds={"search": searched - began, **asking, "prompt": time.perf_counter() - searched},
+            seconds=seconds | {"prompt": time.perf_counter() - searched},
             confidence=confidence,
             code_facts=found.code_facts,
             subject=found.sought.subject if found.sought.says_it else None,
@@ -610,6 +609,12 @@ def _reason(error: BaseException) -> str:
 def answered(turns: Sequence[DialogTurn]) -> list[DialogTurn]:
     """Return the turns to which a follow-up may refer."""
     return [turn for turn in turns if not _is_unanswered(turn)]
+
+
+def _seconds_of_model(rewording: Rewording, looked: Look | None) -> dict[str, float]:
+    """Return the seconds of what a model does before it answers."""
+    seconds = {"reword": rewording.seconds} if rewording.seconds else {}
+    return seconds | ({"look": looked.seconds} if looked else {})
 
 
 def _is_unanswered(turn: DialogTurn) -> bool:

@@ -41,11 +41,9 @@ from rag.errors import (
 )
 from rag.ports import Embedder
 from rag.retrieval.search import Searcher
-from rag.service.repositories.background_budget import Allowance
 from rag.service.repositories.named_sources import locate
 from rag.service.repositories.open_backends import Notice, OpenBackends
 from rag.service.repositories.repository import Repository, covered, without_files
-from rag.service.repositories.tree_watch import TreeWatch
 from rag.settings import Settings
 from rag.types import (
     Checkout,
@@ -60,7 +58,9 @@ from rag.types import (
 )
 
 if TYPE_CHECKING:
+    from rag.service.repositories.background_budget import Allowance
     from rag.service.repositories.shared_stores import Publication, SharedStores
+    from rag.service.repositories.tree_watch import TreeWatch
 
 Confirm = Callable[[Sequence[str], Embedder], None]
 
@@ -401,6 +401,8 @@ class Engine(OpenBackends):
 
     @cached_property
     def _watch(self) -> TreeWatch | None:
+        from rag.service.repositories.tree_watch import TreeWatch
+
         try:
             return TreeWatch()
         except OSError:

@@ -320,12 +320,11 @@ class Dialog:
                 missing_words=confidence.missing_words if confidence else (),
                 code_facts=found.code_facts,
             ),
-            template=load_template(settings.template, settings.home),
+            template=None if self.is_quoted else load_template(settings.template, settings.home),
             counter=self.engine.counter,
             context_tokens=int(settings.context_tokens * (_LEADS_SHARE if leads else 1)),
             answer_tokens=self._answer_tokens(),
             source_chars=None if as_found else _SOURCE_CHARS,
-            is_read=not self.is_quoted,
         )
         prepared = Prepared(
             question=question,

@@ -424,7 +424,7 @@ class _Reader:
                     self.attributes.append((-1, text, value, self.scope, typed))
 
     def _exported(self, node: Node) -> None:
-        """`module.exports = {a, b: c}`, `export default {a, b: c}`: the object stands for the file."""
+        """`module.exports = {a, b: c}`, `export default {a, b: c}`: the object is that of the file."""
         for child in node.named_children:
             if child.type == "shorthand_property_identifier":
                 self.attributes.append((-1, f"exports.{self.words(child)}", child, self.top, ""))

@@ -302,6 +302,8 @@ class _Asking:
             if self.dialog.history.asked:
                 yield _Store(partial(self.dialog.fail, error))
             raise
+        finally:  # who prepares the next question by hand wants its whole prompt
+            self.dialog.leads = self.dialog.is_quoted = False
 
     def _answered(self) -> _Steps[None]:
         """The loop: look for a cached answer, search and prepare, let the model answer, store the turn."""

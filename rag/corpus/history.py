@@ -32,10 +32,14 @@ _BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @dataclass(slots=True)
 class Listing:
-    """The files of a repository: blob ids of regular files by path, and the kind of every other entry."""
+    """The files of a repository: blob ids of regular files by path, and the kind of every other entry.
+
+    `differing` are the paths in a folder that may not be as committed.
+    """
 
     files: dict[str, str] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)
+    differing: set[str] = field(default_factory=set)
 
 
 def files_at(root: Path, commit: str) -> Listing | None:
@@ -85,6 +89,7 @@ def present(checkout: Checkout) -> Listing:
         paths = differing(checkout.root, checkout.commit)
     except GitError:
         paths = set(then.files)
+    then.differing = paths
     for path in paths:
         then.files.pop(path, None)
         then.others.pop(path, None)

@@ -76,17 +76,24 @@ def line_origins(
 
 
 def files_with(
-    root: Path, names: Collection[str], *, is_git: bool = True, left_out: set[str] | None = None
+    root: Path,
+    names: Collection[str],
+    *,
+    is_git: bool = True,
+    left_out: set[str] | None = None,
+    among: Collection[str] = (),
 ) -> dict[str, list[str]]:
     """Return the files in a folder as it is that hold each name as a whole word; it need not be one of git's.
 
-    Names with too many uses to list are left out, and added to `left_out`.
+    Only files `among` some, if any are given. Names with too many uses to list are left out, and added to
+    `left_out`.
 
     Raises:
         SourceError: git takes too long.
     """
     found: dict[str, list[str]] = {}
-    for path, name in _uses(root, names, ["--untracked" if is_git else "--no-index"], left_out):
+    where = ["--untracked" if is_git else "--no-index", "--", *(f":(literal){path}" for path in among or ".")]
+    for path, name in _uses(root, names, where, left_out):
         found.setdefault(name, []).append(path)
     return found
 
@@ -110,7 +117,7 @@ def files_once_with(
     blobs = sorted({blob for files in listings.values() for blob in files.values()} - set(unsearched))
     held: dict[str, list[str]] = {}
     for start in range(0, len(blobs), _MAX_BLOBS):
-        for blob, name in _uses(root, names, blobs[start : start + _MAX_BLOBS], left_out):
+        for blob, name in _uses(root, names, [*blobs[start : start + _MAX_BLOBS], "--", "."], left_out):
             held.setdefault(blob, []).append(name)
     found: dict[str, dict[str, list[str]]] = {}
     for commit, files in listings.items():
@@ -123,7 +130,7 @@ def files_once_with(
 def _uses(
     root: Path, names: Collection[str], where: Sequence[str], left_out: set[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files or blobs with each name, each pair once."""
+    """Yield the files or blobs with each name, each pair once; `where` are arguments that choose them."""
     parts = list(_parts(sorted(set(names))))
     while parts:
         part = parts.pop()
@@ -171,7 +178,7 @@ def _grep(root: Path, names: Sequence[str], where: Sequence[str]) -> bytes:
     pattern = rf"(?<![\w$])(?:{_one_of(names)})(?![\w$])".encode("utf-8", "surrogateescape")
     try:
         run_git(
-            ["grep", "-I", "-P", "-o", "-z", *_EXACT, "-f", "-", *where, "--", "."],
+            ["grep", "-I", "-P", "-o", "-z", *_EXACT, "-f", "-", *where],
             cwd=root,
             stdin=pattern,
             ok_codes=(0, 1),
@@ -257,6 +264,16 @@ def versions(root: Path, commit: str, paths: Collection[str]) -> list[Version]:
     with suppress(GitError, SourceError):
         return changes(root, commit, [f":(literal){path}" for path in sorted(paths)])
     return []
+
+
+def changed_since(root: Path, commit: str, before: str) -> set[str] | None:
+    """Return the paths that changed along the first parents of a commit since an earlier one of these.
+
+    None if that takes too long.
+    """
+    with suppress(GitError, SourceError):
+        return {path for _, path, *_ in changes(root, f"{before}..{commit}", ())}
+    return None
 
 
 def changes(root: Path, commit: str, pathspecs: Sequence[str]) -> list[Version]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from rag.mcp.toolbox import Toolbox
 from rag.memory.facts import Fact, Facts
 from rag.service import Engine, locate
 from rag.service.checks.claims import CheckedText, agent_texts, check_texts
+from rag.service.checks.claims_cache import ClaimsCache
 from rag.service.checks.facts import add_fact, check_facts, confirm_fact, facts_of
 from rag.service.upkeep.retention import KeptFiles
 from rag.settings import Settings
@@ -339,6 +340,85 @@ def test_names_that_begin_alike_are_found_as_whole_words(root):
     assert all(held == found for held in once.values()) and set(once) == set(commits)
     blob = git(root, "rev-parse", "HEAD:src/store.py").strip()
     assert "load_amber" not in files_once_with(root, names, commits, unsearched=[blob])[commits[0]]
+
+
+def test_a_check_of_a_changed_folder_finds_what_a_check_without_a_cache_finds(engine, root, tmp_path):
+    source = locate(str(root))
+    without = AUTH.replace("check_token", "verify_token")
+
+    def compared(step: str) -> list[str]:
+        home = Settings(home=tmp_path / step, memory="memory:")
+        with closing(Engine(home)) as other:
+            texts = agent_texts(other, source)
+            every = check_texts(other, source, texts)
+        assert check_texts(engine, source, texts) == every, step
+        return [one.claim.text for one in every if one.is_stale]
+
+    assert compared("first") == []
+    (root / "src/auth.py").write_text(without)
+    assert compared("changed, not committed") == ["check_token()"]
+    (root / "src/new.py").write_text("def check_token(): ...\n")
+    assert compared("a new file, not committed") == []
+    (root / "src/new.py").unlink()
+    git(root, "checkout", "--quiet", "src/auth.py")
+    assert compared("as committed") == []
+    (root / "src/auth.py").unlink()
+    assert "check_token()" in compared("deleted, not committed")
+    git(root, "checkout", "--quiet", "src/auth.py")
+    commit(root, {"src/auth.py": without})
+    assert compared("changed in a commit") == ["check_token()"]
+    commit(root, {"src/other.py": "def check_token(): ...\n"})
+    assert compared("added in a commit") == []
+    git(root, "reset", "--quiet", "--hard", "HEAD~1")
+    assert compared("back at an earlier commit") == ["check_token()"]
+    commit(root, {"src/auth.py": AUTH})
+    commit(root, {"AGENTS.md": NOTES.replace("Tokens", "All tokens") + "\n`load_amber` loads.\n"})
+    commit(root, {"src/store.py": STORE.replace("load_amber", "read_amber")})
+    assert compared("with a new text") == ["load_amber"]
+
+
+def test_only_unknown_names_and_changed_files_are_searched_again(tmp_path):
+    asked: list[tuple[set[str], set[str]]] = []
+    files = {"one": {"a.py", "b.py"}, "two": {"b.py"}}
+
+    def search(names: Collection[str], paths: Collection[str]) -> dict[str, set[str]]:
+        asked.append((set(names), set(paths)))
+        return {
+            name: held
+            for name in names
+            if (held := files.get(name, set()) & (set(paths) or {"a.py", "b.py"}))
+        }
+
+    def cache(at: str, changed: Collection[str] | None = ()) -> ClaimsCache:
+        return ClaimsCache(tmp_path, tmp_path, at, lambda before: changed)
+
+    def found(known: ClaimsCache, names: set[str], differing: set[str] = frozenset()) -> dict[str, set[str]]:
+        held = {name: set(paths) for name, paths in known.holders(names, differing, search).items()}
+        known.save()
+        return {name: held[name] for name in names}
+
+    assert found(cache("1"), {"one", "three"}) == {"one": {"a.py", "b.py"}, "three": set()}
+    assert found(cache("1"), {"one", "two"})["two"] == {"b.py"}
+    assert asked == [({"one", "three"}, set()), ({"two"}, set())]
+    files["one"] = {"b.py"}
+    assert found(cache("2", {"a.py"}), {"one"}) == {"one": {"b.py"}}
+    assert asked[2:] == [({"one", "two", "three"}, {"a.py"})]
+    found(cache("2"), {"one"}, {"b.py"})
+    found(cache("2"), {"one"})
+    assert asked[3:] == [({"one", "two", "three"}, {"b.py"})] * 2
+    found(cache("3", None), {"one"})
+    assert asked[5:] == [({"one"}, set())]
+
+
+def test_the_size_of_the_cache_has_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("rag.service.checks.claims_cache._MAX_HOLDERS", 3)
+    held = {"often": ["a", "b", "c"], "rarely": ["a"]}
+    for asked in ({"often", "rarely"}, {"often"}):
+        known = ClaimsCache(tmp_path, tmp_path, "1", lambda before: ())
+        new: set[str] = set()
+        known.holders(held, (), lambda names, paths: new.update(names) or held)  # noqa: B023
+        assert new == asked
+        known.save()
 
 
 def test_too_much_is_refused(engine, root):

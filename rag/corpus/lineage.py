@@ -23,7 +23,7 @@ from rag.errors import SourceError
 from rag.parsing import decompressed, parse_json
 from rag.resources import make_private
 
-MAX_SECONDS = 20.0
+MAX_SECONDS = 60.0
 MAX_COMMITS = 20_000
 """Renames further back are not read."""
 _LEAST_COMMITS = 256

@@ -210,7 +210,8 @@ def test_an_answer_and_a_model_propose_facts_with_their_lines(asked: Path) -> No
     answers = [
         "The link with a code must be found, expired or not [1]. Codes must be sold by `weight_kg` [1]. "
         "A short code redirects to its link [2].",
-        "- [1] decision: A short code redirects, not snip/auth.py. [2]\n- [1] constraint: Codes must be sold by weight_kg. [1]",
+        "- [1] decision: A short code redirects, not snip/auth.py. [2]\n"
+        "- [1] constraint: Codes must be sold by weight_kg. [1]",
     ]
     with ProviderServer(answers=answers) as server:
         model = ("--base-url", server.base_url, "--model", "m")

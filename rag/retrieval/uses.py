@@ -41,7 +41,8 @@ _MAX_IMPORTING = 600
 """Chunks that are read for imports of one name."""
 _LIKE_CODE = re.compile(LIKE_CODE)
 _DEFINE = re.compile(r"\s*#\s*define\b")
-_COMMENT, _C_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--)"), re.compile(r"\s*(?://|/?\*)")
+_COMMENT = re.compile(r"\s*+(?:#|//|/?\*|--)")
+_C_COMMENT = re.compile(r"\s*+(?://|/?\*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,7 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
         are_calls = calls and any(use.role == "call" for use in found)
     elif _LIKE_CODE.search(target.name) and len(meant) <= _FEW_DEFINITIONS:
         known = {(use.path, use.line) for use in (*every.uses, *unknown, *every.others)}
+        known |= {(one.path, one.start) for one in index.graph.definitions(target.name)}
         by_name = [use for use in _unread_as_code(index, target) if (use.path, use.line) not in known]
     if len(meant) > _MAX_TARGETS:
         limits.append(f"only {_MAX_TARGETS} definitions of the name were considered")
@@ -239,11 +241,11 @@ def uses_by_text(
 def _lines_of(index: ChunkIndex, held: LinesWithName, *, imports: bool) -> Iterator[CodeUse]:
     """Yield the lines with a name that are no comments, and imports only if these are wanted."""
     role: UseRole = "call" if held.calls else "mention"
-    comment = _C_COMMENT if family(held.hit.language) == "c" else _COMMENT
+    is_comment = _C_COMMENT.match if family(held.hit.language) == "c" else _COMMENT.match
     lines = lines_of(held.hit.text)
     for line in held.lines:
         text = lines[line - held.hit.start]
-        if not comment.match(text) and bool(_IMPORT.match(text)) == imports:
+        if not is_comment(text) and bool(_IMPORT.match(text)) == imports:
             yield CodeUse(held.hit.path, line, label_at(index, held.hit.path, line), role, certain=False)
 
 

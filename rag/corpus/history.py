@@ -126,7 +126,8 @@ def read_blobs(root: Path, blobs: Collection[str]) -> dict[str, bytes]:
     try:
         output = run_git(command, cwd=root, stdin=ids, max_bytes=_MAX_BLOBS_BYTES + len(ids) * 3)
     except GitError:
-        return {}
+        there = stored(root, wanted)
+        return read_blobs(root, there) if len(there) < len(wanted) else {}
     except SourceError:
         fitting = _fitting(blob_sizes(root, wanted))
         if len(fitting) == len(wanted):
@@ -144,6 +145,16 @@ def read_blobs(root: Path, blobs: Collection[str]) -> dict[str, bytes]:
             found[blob] = output[at : at + size]
         at += size + 1
     return found
+
+
+def stored(root: Path, blobs: Collection[str]) -> list[str]:
+    """Return those of the blobs that are here: git fails on what a partial clone would have to fetch."""
+    command = ["cat-file", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered"]
+    try:
+        every = run_git(command, cwd=root, max_bytes=_MAX_LISTING_BYTES).decode("ascii").split()
+    except (GitError, SourceError):
+        return []
+    return sorted(set(every).intersection(blobs))
 
 
 def _fitting(sizes: dict[str, int]) -> list[str]:

@@ -9,12 +9,13 @@ from itertools import groupby, takewhile
 from pathlib import Path
 
 from rag.corpus.git import GitError, run_git
-from rag.corpus.history import files_at
+from rag.corpus.history import Listing, files_at, stored
 from rag.errors import SourceError
 
 MAX_SECONDS = 20.0
 _MAX_BYTES = 64 << 20
 _MAX_VERSIONS = 20_000
+_MAX_NEW_COMMITS = 1_000
 _MAX_BLOBS = 10_000
 """The number of ids that fit into a command."""
 _BLAMED = re.compile(rb"^([0-9a-f]{40,64}) \d+ (\d+)", re.MULTILINE)
@@ -115,16 +116,30 @@ def files_once_with(
     """
     listings = {one: listing.files for one in commits if (listing := files_at(root, one)) is not None}
     blobs = sorted({blob for files in listings.values() for blob in files.values()} - set(unsearched))
-    held: dict[str, list[str]] = {}
+    held: dict[str, set[str]] = {}
     for start in range(0, len(blobs), _MAX_BLOBS):
-        for blob, name in _uses(root, names, [*blobs[start : start + _MAX_BLOBS], "--", "."], left_out):
-            held.setdefault(blob, []).append(name)
+        for blob, name in _uses_in_blobs(root, names, blobs[start : start + _MAX_BLOBS], left_out):
+            held.setdefault(blob, set()).add(name)
     found: dict[str, dict[str, list[str]]] = {}
     for commit, files in listings.items():
         for path, blob in files.items():
             for name in held.get(blob, ()):
                 found.setdefault(commit, {}).setdefault(name, []).append(path)
     return found
+
+
+def _uses_in_blobs(
+    root: Path, names: Collection[str], blobs: Sequence[str], left_out: set[str] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the blobs with each name; those that a partial clone does not have are left out."""
+    try:
+        yield from _uses(root, names, [*blobs, "--", "."], left_out)
+    except SourceError:
+        there = stored(root, blobs)
+        if len(there) == len(blobs):
+            raise
+        if there:
+            yield from _uses(root, names, [*there, "--", "."], left_out)
 
 
 def _uses(
@@ -215,8 +230,9 @@ def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, s
     names = "".join(f"{commit}:./{path}\n" for commit, path in wanted).encode("utf-8", "surrogateescape")
     try:
         output = run_git(["cat-file", "--batch-check"], cwd=root, stdin=names, timeout_s=MAX_SECONDS)
-    except GitError:
-        return {}
+    except GitError:  # in a partial clone, one of a file that is not here
+        trees = {commit: files_at(root, commit) or Listing() for commit in dict(wanted)}
+        return {(at, path): blob for at, path in wanted if (blob := trees[at].files.get(path))}
     rows = output.decode("utf-8", "surrogateescape").split("\n")
     words = [row.split(" ") for row in rows[: len(wanted)]]
     return {
@@ -266,13 +282,20 @@ def versions(root: Path, commit: str, paths: Collection[str]) -> list[Version]:
     return []
 
 
-def changed_since(root: Path, commit: str, before: str) -> set[str] | None:
-    """Return the paths that changed along the first parents of a commit since an earlier one of these.
+def changed_between(root: Path, commit: str, other: str) -> set[str] | None:
+    """Return the paths that differ between two commits, or changed along their first parents since they have
+    branched.
 
-    None if that takes too long.
+    None if that takes too long, or if there are too many commits.
     """
     with suppress(GitError, SourceError):
-        return {path for _, path, *_ in changes(root, f"{before}..{commit}", ())}
+        found = changes(root, f"{other}...{commit}", ())
+        if len({one for one, *_ in found}) <= _MAX_NEW_COMMITS:
+            compared = ["diff-tree", "-r", "--name-only", "-z", "--relative", other, commit, "--"]
+            differing = run_git(compared, cwd=root, timeout_s=MAX_SECONDS)
+            return {path for _, path, *_ in found}.union(
+                filter(None, differing.decode("utf-8", "surrogateescape").split("\0"))
+            )
     return None
 
 

@@ -230,6 +230,42 @@ def test_lines_are_dated_again_after_a_rebase(engine, root):
     assert stale(engine, root) == {"lib/parts/two.py": "moved lib/parts/second.py"}
 
 
+def test_what_is_known_of_one_branch_is_used_for_another(engine, root, monkeypatch):
+    commit(root, {"src/auth.py": AUTH.replace("check_token", "verify_token")})
+    git(root, "branch", "side", "HEAD~1")
+    expected = stale(engine, root)
+    git(root, "checkout", "--quiet", "side")
+    commit(root, {"src/more.py": "MORE = 1\n"})
+
+    def dated(*_: object, **__: object) -> None:
+        raise AssertionError("the lines are known")
+
+    monkeypatch.setattr("rag.service.checks.claims.line_commits", dated)
+    assert stale(engine, root, None) == {}
+    git(root, "merge", "--quiet", "--no-edit", "main")
+    assert stale(engine, root) == expected == {"check_token()": "renamed verify_token"}
+
+
+def test_lines_of_a_file_that_is_not_text_are_gone_with_it(engine, root):
+    (root / "logo.png").write_bytes(b"\x89PNG\0\n" * 9)
+    commit(root, {"AGENTS.md": "See `logo.png:2-3` and `src/auth.py:900`.\n"})
+    assert stale(engine, root) == {"src/auth.py:900": "changed"}
+    (root / "logo.png").unlink()
+    gone = commit(root, {"src/auth.py": None})
+    assert stale(engine, root) == {
+        "logo.png:2-3": f"removed {gone}",
+        "src/auth.py:900": f"removed {gone}",
+    }
+
+
+def test_names_are_found_in_a_clone_without_some_files(engine, root, tmp_path):
+    commit(root, {"big.txt": "check_token\n" * 200, "AGENTS.md": "Call `check_token()`.\n"})
+    commit(root, {"src/auth.py": AUTH.replace("check_token", "verify_token"), "big.txt": None})
+    git(root, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "--quiet", "--filter=blob:limit=2k", f"file://{root}", "partial")
+    assert stale(engine, tmp_path / "partial") == {"check_token()": "renamed verify_token"}
+
+
 def test_a_damaged_cache_is_written_again(engine, root):
     git(root, "mv", "src/auth.py", "src/tokens.py")
     commit(root)
@@ -252,9 +288,17 @@ def test_commits_of_side_branches_are_followed(engine, root):
 
 def test_a_text_that_was_written_after_a_move_is_not_stale(engine, root):
     git(root, "mv", "src/auth.py", "src/tokens.py")
-    commit(root)
-    commit(root, {"AGENTS.md": "`src/auth.py` was renamed to `src/tokens.py`.\n"})
+    moved = commit(root)
+    commit(
+        root, {"AGENTS.md": "`src/auth.py` was renamed to `src/tokens.py`; `src/none.py` is an example.\n"}
+    )
     assert stale(engine, root) == {}
+    said = [str(one) for one in check_texts(engine, *_texts(engine, root))]
+    assert said == [
+        f"src/auth.py: names nothing in the repository (removed in {moved[:10]}, before this was written)",
+        "src/tokens.py: fresh",
+        "src/none.py: names nothing in the repository",
+    ]
 
 
 def test_a_text_of_a_merged_branch_that_was_written_after_a_move_is_not_stale(engine, root):

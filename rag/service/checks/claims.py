@@ -27,7 +27,7 @@ from rag.corpus.history import read_blobs
 from rag.corpus.lineage import Lineage
 from rag.corpus.named_history import (
     blobs_at,
-    changed_since,
+    changed_between,
     commit_days,
     files_once_with,
     files_with,
@@ -62,8 +62,6 @@ _MAX_COMMITS = 200
 _MAX_LISTED = 2_000_000
 """Nor in more files of all of them together, which bounds the memory."""
 _MAX_BUILD_FILES = 200
-_MAX_NEW_COMMITS = 1_000
-"""After more commits nothing is reused that was known of the files of an earlier one."""
 _BLAMES = 4
 """The number of files whose lines git dates at the same time."""
 _PLAIN_PATH = re.compile(r"[\w./@+-]+")
@@ -143,7 +141,7 @@ def check_texts(engine: Engine, source: Source, texts: Sequence[CheckedText]) ->
         raise SourceError(f"{source} has no git history, which says what a text was true of")
     state.lineage.ended()
     folder = engine.settings.home / LINEAGES
-    known = ClaimsCache(folder, state.root, state.commit, partial(_changed, state, state.lineage))
+    known = ClaimsCache(folder, state.root, state.commit, partial(changed_between, state.root, state.commit))
     made = _Check(state, state.lineage, known, texts)
     found = [] if state.lineage.problem else made.run()
     if state.lineage.problem:
@@ -152,14 +150,6 @@ def check_texts(engine: Engine, source: Source, texts: Sequence[CheckedText]) ->
     if made.limit:
         engine.notice(f"what became of {counted(made.unknown, 'name')} is not known: {made.limit}")
     return found
-
-
-def _changed(state: FolderState, lineage: Lineage, before: str) -> set[str] | None:
-    """Return the paths that changed since an earlier commit; None for one long ago, or of another branch."""
-    number = lineage.positions([before]).get(before, _MAX_NEW_COMMITS)
-    if number >= _MAX_NEW_COMMITS or lineage.commit_of(number) != before:
-        return None
-    return changed_since(state.root, state.commit, before)
 
 
 class _Check:
@@ -370,7 +360,13 @@ class _Check:
             self._path_became(one, path, number)
             commit = self._commit(one) if number < (position or 0) else self.lineage.commit_of(number + 1)
             return path, commit
-        self._put(one, state="fresh" if self._ends_with(one) else "absent")
+        if self._ends_with(one):
+            self._put(one, state="fresh")
+        else:
+            before = [each[0][0] for path in self._ways(one) if (each := self.lineage.ended().get(path))]
+            commit = self.lineage.commit_of(before[0]) if before and is_likely else ""
+            reason = f"removed in {commit[:10]}, before this was written" if commit else ""
+            self._put(one, state="absent", commit=commit, reason=reason)
         return "", ""
 
     def _later(
@@ -467,6 +463,9 @@ class _Check:
         return f"{start}{path.rstrip('/')}{'/' if written.endswith('/') or now.endswith('/') else ''}"
 
     def _follow_lines(self, places: Sequence[tuple[_Open, str, str]]) -> None:
+        for one, *_ in places:
+            if one in self.found:  # where lines cannot be compared, what became of their file is reported
+                self.found[one] = replace(self.found[one], fix="")
         trees = {commit: LookupTree(self.state, commit, texts=self.now.texts) for _, _, commit in places}
         prepare(trees, [(commit, path) for _, path, commit in places])
         cited = []
@@ -475,8 +474,6 @@ class _Check:
             cited += [
                 (one, path, citation_of(trees[commit], *place)) for place in places_in(trees[commit], claim)
             ]
-        for one, _, _ in places:
-            self.found.pop(one, None)
         states = check([citation for _, _, citation in cited], {self.state.source.location: self.state})
         days = commit_days(self.state.root, {self._commit(one) for one, _, _ in cited})
         for (one, path, _), found in zip(cited, states, strict=True):

@@ -28,14 +28,14 @@ Search = Callable[[Collection[str], Collection[str]], Mapping[str, Collection[st
 class ClaimsCache:
     """What is known of the lines of texts, and of names at commits. Failures to read or write cost only time.
 
-    Lines and the files with a name are those at one commit. At a later one they are known of the files that
-    did not change in between.
+    Lines and the files with a name are those at one commit. At another one they are known of the files that
+    did not change since both have branched.
 
     Args:
         folder: the folder of the cache.
         root: the repository.
         commit: its commit.
-        changed: returns the paths that changed since an earlier commit; None if that is not known.
+        changed: returns the paths that differ between it and another one; None if that is not known.
     """
 
     def __init__(

@@ -637,3 +637,18 @@ def test_bytes_with_a_secret_are_not_stored_for_a_fact(engine, root):
     fact = add_fact(engine, "read_keys_now reads them, see src/keys.py:4", source=locate(str(root)))
     blobs = {one.blob for one in fact.citations}
     assert blobs and KeptFiles(engine.turns, engine.settings.namespace).contents(blobs) == {}
+
+
+def test_renames_are_followed_in_a_clone_without_some_files(engine, root, tmp_path):
+    big = STORE.replace("load_", "big_") * 9
+    commit(root, {"big/one.py": big, "big/two.py": big})
+    git(root, "mv", "src/store.py", "src/shop.py")
+    commit(root, {"src/shop.py": STORE.replace("amber", "azure")})
+    git(root, "mv", "big/one.py", "big/first.py")
+    commit(root, {"big/first.py": f"{big}# more\n", "big/two.py": f"{big}# more\n"})
+    git(root, "mv", "src/shop.py", "src/loads.py")
+    commit(root, {"src/loads.py": STORE.replace("birch", "beech")})
+    git(root, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "--quiet", "--filter=blob:limit=2k", f"file://{root}", "partial")
+    text = "`src/store.py` and `big/one.py`"
+    assert fixes(engine, tmp_path / "partial", text) == [("", "perhaps moved to src/loads.py"), ("", "")]

@@ -32,7 +32,7 @@ _MAX_REUSED = 4
 _MAX_CACHED = 64
 """The number of cached ranges; the oldest is removed first."""
 _RENAMES = ("-l400", "--diff-filter=RD")
-_MAX_SPLITS = 64
+_MAX_SPLITS = 256
 _MAX_ANCESTORS = 400_000
 """Of how many commits the parents are read to find where others branched off."""
 _VERSION = 2

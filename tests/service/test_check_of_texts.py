@@ -588,6 +588,18 @@ def test_a_fact_is_bound_to_what_it_names(engine, root):
     assert changed.places[0].startswith("src/auth.py:8-9  changed → src/tokens.py:8-9")
 
 
+def test_a_fact_depends_on_names_in_the_files_that_it_names(engine, root):
+    tasks = "env:\n  APP_SECRET: 256\n"
+    commit(root, {"tasks.yml": tasks, "src/other.py": AUTH})
+    source = locate(str(root))
+    fact = add_fact(engine, "check_token in src/auth.py compares with APP_SECRET", source=source)
+    assert {one.place for one in fact.citations} == {"src/auth.py:6-10", "src/auth.py", "src/auth.py:3-3"}
+    whole = add_fact(engine, "src/auth.py:3-10 reads APP_SECRET in check_token", source=source)
+    assert [one.place for one in whole.citations] == ["src/auth.py:3-10"]
+    commit(root, {"tasks.yml": tasks.replace("256", "512")})
+    assert {one.freshness.state for one in check_facts(engine, [fact, whole], [source])} == {"fresh"}
+
+
 def test_a_fact_about_a_file_is_true_while_there_is_one(engine, root):
     source = locate(str(root))
     fact = add_fact(engine, "Every loader is in src/store.py.", source=source)

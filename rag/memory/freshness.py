@@ -254,7 +254,7 @@ class _Check:
             return Freshness("unknown", "the cited version of the file was not recorded")
         old = self._texts.get(span.blob)
         if old is None:
-            why = "was not text" if span.blob in self._texts else "is not stored any more"
+            why = "was not text" if span.blob in self._texts else "is not stored here"
             return Freshness("unknown", f"the cited version ({span.blob[:10]}) {why}")
         count = len(old.lines)
         if not 1 <= span.start <= min(span.end, count) or span.end > count + _ONE_BEHIND:

@@ -413,7 +413,7 @@ def test_a_file_whose_lines_end_with_cr_alone_is_compared_by_its_lines():
 def test_what_cannot_be_compared_is_unknown_and_says_why():
     changed = {"a.py": FILE.replace(b"load_key", b"find_key")}
     lost = became({"a.py": FILE}, changed, "a.py", *AT, lost={blob_id(FILE)})
-    assert lost == Freshness("unknown", f"the cited version ({blob_id(FILE)[:10]}) is not stored any more")
+    assert lost == Freshness("unknown", f"the cited version ({blob_id(FILE)[:10]}) is not stored here")
     unread = became({"a.py": FILE}, changed, "a.py", *AT, lost={blob_id(changed["a.py"])})
     assert unread == Freshness("unknown", "a.py cannot be read", "a.py")
     citation = cited("a.py", FILE, *AT)

@@ -664,3 +664,21 @@ def test_renames_are_followed_in_a_clone_without_some_files(engine, root, tmp_pa
     git(tmp_path, "clone", "--quiet", "--filter=blob:limit=2k", f"file://{root}", "partial")
     text = "`src/store.py` and `big/one.py`"
     assert fixes(engine, tmp_path / "partial", text) == [("", "perhaps moved to src/loads.py"), ("", "")]
+
+
+def test_a_name_that_was_removed_before_its_file_was_renamed_again_is_dated_right(engine, root):
+    git(root, "mv", "src/auth.py", "src/login.py")
+    commit(root)
+    start, end = AUTH.index("def check_token"), AUTH.index("def other_helper")
+    removed = commit(root, {"src/login.py": AUTH[:start] + AUTH[end:]})
+    git(root, "mv", "src/login.py", "src/tokens.py")
+    commit(root)
+    assert stale(engine, root)["check_token()"] == f"removed {removed}"
+
+
+def test_standard_input_is_not_offered_a_correction(root):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    commit(root)
+    said = rag("check", "-", cwd=root, stdin="See `src/auth.py`.")
+    assert "moved to src/tokens.py" in said.out and "--fix" not in said.err

@@ -613,8 +613,8 @@ class _Check:
 
     def _removed(self, gone: Sequence[tuple[_Open, str, Freshness, NamedLines | None]]) -> None:
         """Report names as removed, with the last commit that took one from its file, or as renamed by it."""
-        paths = {each for _, path, found, _ in gone for each in (path, found.path) if each}
-        changes = versions(self.state.root, self.state.commit, paths)
+        names = {one: self._names_of(path, found, self._position(one)) for one, path, found, _ in gone}
+        changes = versions(self.state.root, self.state.commit, set().union(*names.values()))
         numbers = self.lineage.positions({commit for commit, *_ in changes})
         last = max((self._position(one) or 0 for one, *_ in gone), default=0)
         recent = [change for change in changes if numbers.get(change[0], last) < last]
@@ -624,7 +624,7 @@ class _Check:
             commits = (
                 (commit, at)
                 for commit, at, old, new in recent
-                if at in (path, found.path)
+                if at in names[one]
                 and _has(one.claim, at, texts.get(old, ""))
                 and not _has(one.claim, at, texts.get(new, ""))
             )
@@ -637,6 +637,11 @@ class _Check:
             else:
                 reason = f"it was in {path}, perhaps now {guess.symbol}"
                 self._put(one, state="removed", commit=commit, reason=reason)
+
+    def _names_of(self, path: str, found: Freshness, position: int | None) -> set[str]:
+        """Return the names that a file had since a text was written."""
+        moved = self.lineage.moves(path, position or 0)
+        return {path, found.path, *(new for _, _, new in moved)} - {""}
 
     def _has_renamed(self, claim: Claim, commit: str, path: str, later: str, guess: NamedLines) -> bool:
         """Whether a commit took a name from a file and added another one with the same body."""

@@ -169,7 +169,7 @@ def _summarize(found: Sequence[CheckedClaim], fixed: int, texts: int) -> None:
     known = ", ".join(f"{count:,} {state}" for state, count in states.most_common()) or "nothing to compare"
     more = f"; {unknown:,} other words name nothing in the repository" if unknown else ""
     say(f"rag: {counted(texts, 'text')}: {known}{more}")
-    fixable = sum(1 for one in found if one.fix)
+    fixable = sum(1 for one in found if one.fix and one.file != _STDIN)
     if fixed:
         say(f"rag: corrected {counted(fixed, 'place')}")
     elif fixable:

@@ -32,10 +32,14 @@ _BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @dataclass(slots=True)
 class Listing:
-    """The files of a repository: blob ids of regular files by path, and the kind of every other entry."""
+    """The files of a repository: blob ids of regular files by path, and the kind of every other entry.
+
+    `differing` are the paths in a folder that may not be as committed.
+    """
 
     files: dict[str, str] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)
+    differing: set[str] = field(default_factory=set)
 
 
 def files_at(root: Path, commit: str) -> Listing | None:
@@ -85,6 +89,7 @@ def present(checkout: Checkout) -> Listing:
         paths = differing(checkout.root, checkout.commit)
     except GitError:
         paths = set(then.files)
+    then.differing = paths
     for path in paths:
         then.files.pop(path, None)
         then.others.pop(path, None)
@@ -121,7 +126,8 @@ def read_blobs(root: Path, blobs: Collection[str]) -> dict[str, bytes]:
     try:
         output = run_git(command, cwd=root, stdin=ids, max_bytes=_MAX_BLOBS_BYTES + len(ids) * 3)
     except GitError:
-        return {}
+        there = stored(root, wanted)
+        return read_blobs(root, there) if len(there) < len(wanted) else {}
     except SourceError:
         fitting = _fitting(blob_sizes(root, wanted))
         if len(fitting) == len(wanted):
@@ -139,6 +145,16 @@ def read_blobs(root: Path, blobs: Collection[str]) -> dict[str, bytes]:
             found[blob] = output[at : at + size]
         at += size + 1
     return found
+
+
+def stored(root: Path, blobs: Collection[str]) -> list[str]:
+    """Return those of the blobs that are here: git fails on what a partial clone would have to fetch."""
+    command = ["cat-file", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered"]
+    try:
+        every = run_git(command, cwd=root, max_bytes=_MAX_LISTING_BYTES).decode("ascii").split()
+    except (GitError, SourceError):
+        return []
+    return sorted(set(every).intersection(blobs))
 
 
 def _fitting(sizes: dict[str, int]) -> list[str]:

@@ -23,7 +23,7 @@ from rag.errors import SourceError
 from rag.parsing import decompressed, parse_json
 from rag.resources import make_private
 
-MAX_SECONDS = 20.0
+MAX_SECONDS = 60.0
 MAX_COMMITS = 20_000
 """Renames further back are not read."""
 _LEAST_COMMITS = 256
@@ -32,6 +32,7 @@ _MAX_REUSED = 4
 _MAX_CACHED = 64
 """The number of cached ranges; the oldest is removed first."""
 _RENAMES = ("-l400", "--diff-filter=RD")
+_MAX_SPLITS = 256
 _MAX_ANCESTORS = 400_000
 """Of how many commits the parents are read to find where others branched off."""
 _VERSION = 2
@@ -98,9 +99,8 @@ class Lineage:
         if self._ended is None:
             self._ended = {}
             commits = self._known_commits()
-            known = self._events(len(commits))
-            every = list(known) if known is not None else self._without_blobs(commits)
-            for number, events in enumerate(reversed(every)):
+            known = self._events(len(commits)) or iter(())
+            for number, events in enumerate(reversed([*known])):
                 for old, new in events:
                     self._ended.setdefault(old, []).append((number, new))
         return self._ended
@@ -117,14 +117,6 @@ class Lineage:
             names |= more
             waiting += more
         return names
-
-    def _without_blobs(self, commits: Sequence[str]) -> list[list[Event]]:
-        """Return the events, oldest first, of a partial clone: only files of equal bytes are renamed."""
-        try:
-            return _read_events(self._root, self._commit, commits, "-M100%")[::-1]
-        except (GitError, SourceError) as error:
-            self.problem = str(error)
-            return []
 
     def became(self, path: str, number: int) -> tuple[str, int]:
         """Return the last path of a file after the event with this number, and the number of its last event.
@@ -199,8 +191,8 @@ class Lineage:
             wanted = min(max(_LEAST_COMMITS, 1 << (position - 1).bit_length()), len(known.commits))
             try:
                 known.events = self._read(known.commits[:wanted])
-            except (GitError, SourceError):
-                self._failed = True
+            except (GitError, SourceError) as error:
+                self._failed, self.problem = True, str(error)
                 return None
             self._write()
         return reversed(known.events[:position])
@@ -211,9 +203,8 @@ class Lineage:
             if (before := _of_file(path, self._root)) and before.commits[0] in commits:
                 new = commits.index(before.commits[0])
                 if new + len(before.events) >= len(commits):
-                    read = _read_events(self._root, self._commit, commits[:new]) if new else []
-                    return [*read, *before.events][: len(commits)]
-        return _read_events(self._root, self._commit, commits)
+                    return [*_read_events(self._root, commits[:new]), *before.events][: len(commits)]
+        return _read_events(self._root, commits)
 
     def _recent(self) -> list[Path]:
         """Return the cached files that were last written, newest first."""
@@ -277,8 +268,30 @@ def _git(root: Path, *arguments: str, ok_codes: Sequence[int] = (0,)) -> bytes:
     return run_git(arguments, cwd=root, timeout_s=MAX_SECONDS, ok_codes=ok_codes)
 
 
-def _read_events(root: Path, commit: str, commits: Sequence[str], similar: str = "-M") -> list[list[Event]]:
-    """Return the events of each of these commits: the last ones of a branch, newest first."""
+def _read_events(root: Path, commits: Sequence[str]) -> list[list[Event]]:
+    """Return the events of each of these commits: they follow each other along a branch, newest first.
+
+    Git fails on files that a partial clone does not have. Of commits with such files, or with too many to
+    find them, only renames of equal bytes are known.
+    """
+    found: list[list[Event]] = []
+    parts = [commits] if commits else []
+    splits = _MAX_SPLITS
+    while parts:
+        part = parts.pop()
+        try:
+            found += _compared(root, part, "-M")
+        except GitError:
+            half = len(part) // 2
+            if half and splits:
+                parts += [part[half:], part[:half]]
+                splits -= 1
+            else:
+                found += _compared(root, part, "-M100%")
+    return found
+
+
+def _compared(root: Path, commits: Sequence[str], similar: str) -> list[list[Event]]:
     # A commit id follows the last path of the commit before it; a raw entry begins with a colon.
     shown = ["--format=%x00%H", "--raw", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--relative"]
     command = [
@@ -289,7 +302,7 @@ def _read_events(root: Path, commit: str, commits: Sequence[str], similar: str =
         *_RENAMES,
         *shown,
         f"--max-count={len(commits)}",
-        commit,
+        commits[0],
         "--",
     ]
     fields = _git(root, *command).decode("utf-8", "surrogateescape").split("\0")

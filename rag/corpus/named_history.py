@@ -9,12 +9,13 @@ from itertools import groupby, takewhile
 from pathlib import Path
 
 from rag.corpus.git import GitError, run_git
-from rag.corpus.history import files_at
+from rag.corpus.history import Listing, files_at, stored
 from rag.errors import SourceError
 
 MAX_SECONDS = 20.0
 _MAX_BYTES = 64 << 20
 _MAX_VERSIONS = 20_000
+_MAX_NEW_COMMITS = 1_000
 _MAX_BLOBS = 10_000
 """The number of ids that fit into a command."""
 _BLAMED = re.compile(rb"^([0-9a-f]{40,64}) \d+ (\d+)", re.MULTILINE)
@@ -76,17 +77,24 @@ def line_origins(
 
 
 def files_with(
-    root: Path, names: Collection[str], *, is_git: bool = True, left_out: set[str] | None = None
+    root: Path,
+    names: Collection[str],
+    *,
+    is_git: bool = True,
+    left_out: set[str] | None = None,
+    among: Collection[str] = (),
 ) -> dict[str, list[str]]:
     """Return the files in a folder as it is that hold each name as a whole word; it need not be one of git's.
 
-    Names with too many uses to list are left out, and added to `left_out`.
+    Only files `among` some, if any are given. Names with too many uses to list are left out, and added to
+    `left_out`.
 
     Raises:
         SourceError: git takes too long.
     """
     found: dict[str, list[str]] = {}
-    for path, name in _uses(root, names, ["--untracked" if is_git else "--no-index"], left_out):
+    where = ["--untracked" if is_git else "--no-index", "--", *(f":(literal){path}" for path in among or ".")]
+    for path, name in _uses(root, names, where, left_out):
         found.setdefault(name, []).append(path)
     return found
 
@@ -108,10 +116,10 @@ def files_once_with(
     """
     listings = {one: listing.files for one in commits if (listing := files_at(root, one)) is not None}
     blobs = sorted({blob for files in listings.values() for blob in files.values()} - set(unsearched))
-    held: dict[str, list[str]] = {}
+    held: dict[str, set[str]] = {}
     for start in range(0, len(blobs), _MAX_BLOBS):
-        for blob, name in _uses(root, names, blobs[start : start + _MAX_BLOBS], left_out):
-            held.setdefault(blob, []).append(name)
+        for blob, name in _uses_in_blobs(root, names, blobs[start : start + _MAX_BLOBS], left_out):
+            held.setdefault(blob, set()).add(name)
     found: dict[str, dict[str, list[str]]] = {}
     for commit, files in listings.items():
         for path, blob in files.items():
@@ -120,10 +128,24 @@ def files_once_with(
     return found
 
 
+def _uses_in_blobs(
+    root: Path, names: Collection[str], blobs: Sequence[str], left_out: set[str] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the blobs with each name; those that a partial clone does not have are left out."""
+    try:
+        yield from _uses(root, names, [*blobs, "--", "."], left_out)
+    except SourceError:
+        there = stored(root, blobs)
+        if len(there) == len(blobs):
+            raise
+        if there:
+            yield from _uses(root, names, [*there, "--", "."], left_out)
+
+
 def _uses(
     root: Path, names: Collection[str], where: Sequence[str], left_out: set[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files or blobs with each name, each pair once."""
+    """Yield the files or blobs with each name, each pair once; `where` are arguments that choose them."""
     parts = list(_parts(sorted(set(names))))
     while parts:
         part = parts.pop()
@@ -171,7 +193,7 @@ def _grep(root: Path, names: Sequence[str], where: Sequence[str]) -> bytes:
     pattern = rf"(?<![\w$])(?:{_one_of(names)})(?![\w$])".encode("utf-8", "surrogateescape")
     try:
         run_git(
-            ["grep", "-I", "-P", "-o", "-z", *_EXACT, "-f", "-", *where, "--", "."],
+            ["grep", "-I", "-P", "-o", "-z", *_EXACT, "-f", "-", *where],
             cwd=root,
             stdin=pattern,
             ok_codes=(0, 1),
@@ -208,8 +230,9 @@ def blobs_at(root: Path, places: Iterable[tuple[str, str]]) -> dict[tuple[str, s
     names = "".join(f"{commit}:./{path}\n" for commit, path in wanted).encode("utf-8", "surrogateescape")
     try:
         output = run_git(["cat-file", "--batch-check"], cwd=root, stdin=names, timeout_s=MAX_SECONDS)
-    except GitError:
-        return {}
+    except GitError:  # in a partial clone, one of a file that is not here
+        trees = {commit: files_at(root, commit) or Listing() for commit in dict(wanted)}
+        return {(at, path): blob for at, path in wanted if (blob := trees[at].files.get(path))}
     rows = output.decode("utf-8", "surrogateescape").split("\n")
     words = [row.split(" ") for row in rows[: len(wanted)]]
     return {
@@ -257,6 +280,23 @@ def versions(root: Path, commit: str, paths: Collection[str]) -> list[Version]:
     with suppress(GitError, SourceError):
         return changes(root, commit, [f":(literal){path}" for path in sorted(paths)])
     return []
+
+
+def changed_between(root: Path, commit: str, other: str) -> set[str] | None:
+    """Return the paths that differ between two commits, or changed along their first parents since they have
+    branched.
+
+    None if that takes too long, or if there are too many commits.
+    """
+    with suppress(GitError, SourceError):
+        found = changes(root, f"{other}...{commit}", ())
+        if len({one for one, *_ in found}) <= _MAX_NEW_COMMITS:
+            compared = ["diff-tree", "-r", "--name-only", "-z", "--relative", other, commit, "--"]
+            differing = run_git(compared, cwd=root, timeout_s=MAX_SECONDS)
+            return {path for _, path, *_ in found}.union(
+                filter(None, differing.decode("utf-8", "surrogateescape").split("\0"))
+            )
+    return None
 
 
 def changes(root: Path, commit: str, pathspecs: Sequence[str]) -> list[Version]:

@@ -254,7 +254,7 @@ class _Check:
             return Freshness("unknown", "the cited version of the file was not recorded")
         old = self._texts.get(span.blob)
         if old is None:
-            why = "was not text" if span.blob in self._texts else "is not stored any more"
+            why = "was not text" if span.blob in self._texts else "is not stored here"
             return Freshness("unknown", f"the cited version ({span.blob[:10]}) {why}")
         count = len(old.lines)
         if not 1 <= span.start <= min(span.end, count) or span.end > count + _ONE_BEHIND:
@@ -339,7 +339,8 @@ class _Check:
     ) -> Freshness | None:
         """Return where the same code is in a file, if only its layout or comments differ; None if nowhere.
 
-        Of several places the one in the lines that replaced the old ones, else the nearest to them.
+        Of several places the one in the lines that replaced the old ones, else the nearest to them. Without a
+        grammar, only white space at the ends of lines is layout.
         """
         blob = self.state.files[path]
         sought = squashed(lines)
@@ -347,7 +348,7 @@ class _Check:
             return None
         old, new = self._syntax(span.path, span.blob), self._syntax(path, blob)
         rows = range(span.start, span.start + len(lines))
-        places = old.find(rows[0], rows[-1], new) if old and new else []
+        places = old.find(rows[0], rows[-1], new) if old and new else self._without_ends(lines, blob)
         if old and pair and len(old.find(rows[0], rows[-1], old)) > 1:
             places = [one for one in places if not pair.is_foreign(range(one.start, one.end + 1), rows)]
         if not places:
@@ -356,6 +357,13 @@ class _Check:
         near = there[0] if there and there[0] else span.start
         best: Same = min(places, key=lambda same: (abs(same.start - near), same.start))
         return Freshness("reformatted", best.detail, path, best.start, best.end)
+
+    def _without_ends(self, lines: Sequence[bytes], blob: str) -> list[Same]:
+        """Return the places of lines in a text of which only white space at the ends of lines differs."""
+        text, bare = self._texts.get(blob), [line.rstrip() for line in lines]
+        now = [line.rstrip() for line in text.lines] if text is not None else []
+        starts = (at for at, line in enumerate(now) if line == bare[0] and now[at : at + len(bare)] == bare)
+        return [Same(at + 1, at + len(bare), "layout") for at in starts]
 
     def _squash(self, blob: str) -> bytes:
         if blob not in self._squashed:

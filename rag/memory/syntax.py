@@ -99,11 +99,21 @@ class Syntax:
         above = self._comments_within(start, self._rows[old_first])
         below = self._comments_within(self._ends[old_behind - 1] + 2, end)
         if above:
-            top = new._reach(top, -1)
+            top = self._with_comments(new, self._rows[old_first] + 1, start, top)
         if below:
-            bottom = new._reach(bottom, 1)
+            bottom = self._with_comments(new, self._ends[old_behind - 1] + 1, end, bottom)
         is_layout = self._comments_within(start, end) == new._comments_within(top, bottom)
         return Same(top, bottom, "layout" if is_layout else "comments")
+
+    def _with_comments(self, new: Syntax, code: int, edge: int, now: int) -> int:
+        """Return the line as far from code now as an edge of old lines in comments was, or where these end.
+
+        All of the comments belong to it if the old lines had all of them.
+        """
+        step = -1 if edge < code else 1
+        reached = new._reach(now, step)
+        is_part = self._reach(code, step) != edge
+        return min(reached, now + edge - code, key=lambda line: abs(line - now)) if is_part else reached
 
     def _comments_within(self, start: int, end: int) -> list[str]:
         first, behind = bisect_left(self._comment_rows, start - 1), bisect_right(self._comment_rows, end - 1)

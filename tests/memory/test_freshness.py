@@ -50,6 +50,11 @@ class Texts:
         return syntaxes([(content.decode("utf-8", "replace"), "python")])[0]
 
 
+class _NoGrammar(Texts):
+    def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
+        return None
+
+
 def cited(path: str, content: bytes, start: int, end: int, **more: object) -> Citation:
     span = Span("repository", path, start, end, blob_id(content), "c0")
     return Citation(1, span, location=HERE, **more)
@@ -114,6 +119,35 @@ def test_how_a_line_ends_is_no_change(mark):
 def test_a_return_inside_a_line_is_a_change():
     new = FILE.replace(b"key = load", b"key =\rload")
     assert became({"a.py": FILE}, {"a.py": new}, "a.py", *AT).state == "changed"
+
+
+def test_comments_are_part_of_a_place_as_far_as_they_were_cited():
+    comment = b"# Signs a token of a request,\n# with the key of its user.\n"
+    above = b"".join([*OTHERS[:3], comment])
+    old = above + SIGN + OTHERS[3]
+    new = old.replace(b"# ", b"#   ")
+    for start in (13, 14, 15):
+        found = became({"a.py": old}, {"a.py": new}, "a.py", start, 17)
+        state = "fresh" if start == 15 else "reformatted"
+        assert (found.state, found.start, found.end) == (state, start, 17)
+    longer = new.replace(b"of a request,\n", b"of a request,\n#   or of a form,\n")
+    whole = became({"a.py": old}, {"a.py": longer}, "a.py", 13, 17)
+    assert (whole.state, whole.start, whole.end) == ("reformatted", 13, 18)
+    part = became({"a.py": old}, {"a.py": longer}, "a.py", 14, 17)
+    assert (part.state, part.start, part.end) == ("reformatted", 15, 18)
+
+
+def test_white_space_at_the_ends_of_lines_is_layout_without_a_grammar_too():
+    old = b"<body>\n  <h1>Orders</h1>\n    \n  <p>No orders of this user yet.</p>\n</body>\n"
+    new = b"<!doctype html>\n" + old.replace(b"\n    \n", b"\n\n").replace(b"</p>", b"</p> ")
+    state = _NoGrammar({"a.html": new}, {"a.html": old})
+    (found,) = check([cited("a.html", old, 2, 4)], {HERE: state})
+    assert found == Freshness("reformatted", "layout", "a.html", 3, 5)
+    (found,) = check(
+        [cited("a.html", old, 2, 4)],
+        {HERE: _NoGrammar({"a.html": new.replace(b"  <p>", b" <p>")}, {"a.html": old})},
+    )
+    assert found.state == "changed"
 
 
 def test_deleted_lines_are_gone_and_rewritten_ones_changed():
@@ -379,7 +413,7 @@ def test_a_file_whose_lines_end_with_cr_alone_is_compared_by_its_lines():
 def test_what_cannot_be_compared_is_unknown_and_says_why():
     changed = {"a.py": FILE.replace(b"load_key", b"find_key")}
     lost = became({"a.py": FILE}, changed, "a.py", *AT, lost={blob_id(FILE)})
-    assert lost == Freshness("unknown", f"the cited version ({blob_id(FILE)[:10]}) is not stored any more")
+    assert lost == Freshness("unknown", f"the cited version ({blob_id(FILE)[:10]}) is not stored here")
     unread = became({"a.py": FILE}, changed, "a.py", *AT, lost={blob_id(changed["a.py"])})
     assert unread == Freshness("unknown", "a.py cannot be read", "a.py")
     citation = cited("a.py", FILE, *AT)

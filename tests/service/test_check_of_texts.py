@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from rag.mcp.toolbox import Toolbox
 from rag.memory.facts import Fact, Facts
 from rag.service import Engine, locate
 from rag.service.checks.claims import CheckedText, agent_texts, check_texts
+from rag.service.checks.claims_cache import ClaimsCache
 from rag.service.checks.facts import add_fact, check_facts, confirm_fact, facts_of
 from rag.service.upkeep.retention import KeptFiles
 from rag.settings import Settings
@@ -229,6 +230,42 @@ def test_lines_are_dated_again_after_a_rebase(engine, root):
     assert stale(engine, root) == {"lib/parts/two.py": "moved lib/parts/second.py"}
 
 
+def test_what_is_known_of_one_branch_is_used_for_another(engine, root, monkeypatch):
+    commit(root, {"src/auth.py": AUTH.replace("check_token", "verify_token")})
+    git(root, "branch", "side", "HEAD~1")
+    expected = stale(engine, root)
+    git(root, "checkout", "--quiet", "side")
+    commit(root, {"src/more.py": "MORE = 1\n"})
+
+    def dated(*_: object, **__: object) -> None:
+        raise AssertionError("the lines are known")
+
+    monkeypatch.setattr("rag.service.checks.claims.line_commits", dated)
+    assert stale(engine, root, None) == {}
+    git(root, "merge", "--quiet", "--no-edit", "main")
+    assert stale(engine, root) == expected == {"check_token()": "renamed verify_token"}
+
+
+def test_lines_of_a_file_that_is_not_text_are_gone_with_it(engine, root):
+    (root / "logo.png").write_bytes(b"\x89PNG\0\n" * 9)
+    commit(root, {"AGENTS.md": "See `logo.png:2-3` and `src/auth.py:900`.\n"})
+    assert stale(engine, root) == {"src/auth.py:900": "changed"}
+    (root / "logo.png").unlink()
+    gone = commit(root, {"src/auth.py": None})
+    assert stale(engine, root) == {
+        "logo.png:2-3": f"removed {gone}",
+        "src/auth.py:900": f"removed {gone}",
+    }
+
+
+def test_names_are_found_in_a_clone_without_some_files(engine, root, tmp_path):
+    commit(root, {"big.txt": "check_token\n" * 200, "AGENTS.md": "Call `check_token()`.\n"})
+    commit(root, {"src/auth.py": AUTH.replace("check_token", "verify_token"), "big.txt": None})
+    git(root, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "--quiet", "--filter=blob:limit=2k", f"file://{root}", "partial")
+    assert stale(engine, tmp_path / "partial") == {"check_token()": "renamed verify_token"}
+
+
 def test_a_damaged_cache_is_written_again(engine, root):
     git(root, "mv", "src/auth.py", "src/tokens.py")
     commit(root)
@@ -251,9 +288,17 @@ def test_commits_of_side_branches_are_followed(engine, root):
 
 def test_a_text_that_was_written_after_a_move_is_not_stale(engine, root):
     git(root, "mv", "src/auth.py", "src/tokens.py")
-    commit(root)
-    commit(root, {"AGENTS.md": "`src/auth.py` was renamed to `src/tokens.py`.\n"})
+    moved = commit(root)
+    commit(
+        root, {"AGENTS.md": "`src/auth.py` was renamed to `src/tokens.py`; `src/none.py` is an example.\n"}
+    )
     assert stale(engine, root) == {}
+    said = [str(one) for one in check_texts(engine, *_texts(engine, root))]
+    assert said == [
+        f"src/auth.py: names nothing in the repository (removed in {moved[:10]}, before this was written)",
+        "src/tokens.py: fresh",
+        "src/none.py: names nothing in the repository",
+    ]
 
 
 def test_a_text_of_a_merged_branch_that_was_written_after_a_move_is_not_stale(engine, root):
@@ -339,6 +384,85 @@ def test_names_that_begin_alike_are_found_as_whole_words(root):
     assert all(held == found for held in once.values()) and set(once) == set(commits)
     blob = git(root, "rev-parse", "HEAD:src/store.py").strip()
     assert "load_amber" not in files_once_with(root, names, commits, unsearched=[blob])[commits[0]]
+
+
+def test_a_check_of_a_changed_folder_finds_what_a_check_without_a_cache_finds(engine, root, tmp_path):
+    source = locate(str(root))
+    without = AUTH.replace("check_token", "verify_token")
+
+    def compared(step: str) -> list[str]:
+        home = Settings(home=tmp_path / step, memory="memory:")
+        with closing(Engine(home)) as other:
+            texts = agent_texts(other, source)
+            every = check_texts(other, source, texts)
+        assert check_texts(engine, source, texts) == every, step
+        return [one.claim.text for one in every if one.is_stale]
+
+    assert compared("first") == []
+    (root / "src/auth.py").write_text(without)
+    assert compared("changed, not committed") == ["check_token()"]
+    (root / "src/new.py").write_text("def check_token(): ...\n")
+    assert compared("a new file, not committed") == []
+    (root / "src/new.py").unlink()
+    git(root, "checkout", "--quiet", "src/auth.py")
+    assert compared("as committed") == []
+    (root / "src/auth.py").unlink()
+    assert "check_token()" in compared("deleted, not committed")
+    git(root, "checkout", "--quiet", "src/auth.py")
+    commit(root, {"src/auth.py": without})
+    assert compared("changed in a commit") == ["check_token()"]
+    commit(root, {"src/other.py": "def check_token(): ...\n"})
+    assert compared("added in a commit") == []
+    git(root, "reset", "--quiet", "--hard", "HEAD~1")
+    assert compared("back at an earlier commit") == ["check_token()"]
+    commit(root, {"src/auth.py": AUTH})
+    commit(root, {"AGENTS.md": NOTES.replace("Tokens", "All tokens") + "\n`load_amber` loads.\n"})
+    commit(root, {"src/store.py": STORE.replace("load_amber", "read_amber")})
+    assert compared("with a new text") == ["load_amber"]
+
+
+def test_only_unknown_names_and_changed_files_are_searched_again(tmp_path):
+    asked: list[tuple[set[str], set[str]]] = []
+    files = {"one": {"a.py", "b.py"}, "two": {"b.py"}}
+
+    def search(names: Collection[str], paths: Collection[str]) -> dict[str, set[str]]:
+        asked.append((set(names), set(paths)))
+        return {
+            name: held
+            for name in names
+            if (held := files.get(name, set()) & (set(paths) or {"a.py", "b.py"}))
+        }
+
+    def cache(at: str, changed: Collection[str] | None = ()) -> ClaimsCache:
+        return ClaimsCache(tmp_path, tmp_path, at, lambda before: changed)
+
+    def found(known: ClaimsCache, names: set[str], differing: set[str] = frozenset()) -> dict[str, set[str]]:
+        held = {name: set(paths) for name, paths in known.holders(names, differing, search).items()}
+        known.save()
+        return {name: held[name] for name in names}
+
+    assert found(cache("1"), {"one", "three"}) == {"one": {"a.py", "b.py"}, "three": set()}
+    assert found(cache("1"), {"one", "two"})["two"] == {"b.py"}
+    assert asked == [({"one", "three"}, set()), ({"two"}, set())]
+    files["one"] = {"b.py"}
+    assert found(cache("2", {"a.py"}), {"one"}) == {"one": {"b.py"}}
+    assert asked[2:] == [({"one", "two", "three"}, {"a.py"})]
+    found(cache("2"), {"one"}, {"b.py"})
+    found(cache("2"), {"one"})
+    assert asked[3:] == [({"one", "two", "three"}, {"b.py"})] * 2
+    found(cache("3", None), {"one"})
+    assert asked[5:] == [({"one"}, set())]
+
+
+def test_the_size_of_the_cache_has_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("rag.service.checks.claims_cache._MAX_HOLDERS", 3)
+    held = {"often": ["a", "b", "c"], "rarely": ["a"]}
+    for asked in ({"often", "rarely"}, {"often"}):
+        known = ClaimsCache(tmp_path, tmp_path, "1", lambda before: ())
+        new: set[str] = set()
+        known.holders(held, (), lambda names, paths: new.update(names) or held)  # noqa: B023
+        assert new == asked
+        known.save()
 
 
 def test_too_much_is_refused(engine, root):
@@ -464,6 +588,18 @@ def test_a_fact_is_bound_to_what_it_names(engine, root):
     assert changed.places[0].startswith("src/auth.py:8-9  changed → src/tokens.py:8-9")
 
 
+def test_a_fact_depends_on_names_in_the_files_that_it_names(engine, root):
+    tasks = "env:\n  APP_SECRET: 256\n"
+    commit(root, {"tasks.yml": tasks, "src/other.py": AUTH})
+    source = locate(str(root))
+    fact = add_fact(engine, "check_token in src/auth.py compares with APP_SECRET", source=source)
+    assert {one.place for one in fact.citations} == {"src/auth.py:6-10", "src/auth.py", "src/auth.py:3-3"}
+    whole = add_fact(engine, "src/auth.py:3-10 reads APP_SECRET in check_token", source=source)
+    assert [one.place for one in whole.citations] == ["src/auth.py:3-10"]
+    commit(root, {"tasks.yml": tasks.replace("256", "512")})
+    assert {one.freshness.state for one in check_facts(engine, [fact, whole], [source])} == {"fresh"}
+
+
 def test_a_fact_about_a_file_is_true_while_there_is_one(engine, root):
     source = locate(str(root))
     fact = add_fact(engine, "Every loader is in src/store.py.", source=source)
@@ -513,3 +649,36 @@ def test_bytes_with_a_secret_are_not_stored_for_a_fact(engine, root):
     fact = add_fact(engine, "read_keys_now reads them, see src/keys.py:4", source=locate(str(root)))
     blobs = {one.blob for one in fact.citations}
     assert blobs and KeptFiles(engine.turns, engine.settings.namespace).contents(blobs) == {}
+
+
+def test_renames_are_followed_in_a_clone_without_some_files(engine, root, tmp_path):
+    big = STORE.replace("load_", "big_") * 9
+    commit(root, {"big/one.py": big, "big/two.py": big})
+    git(root, "mv", "src/store.py", "src/shop.py")
+    commit(root, {"src/shop.py": STORE.replace("amber", "azure")})
+    git(root, "mv", "big/one.py", "big/first.py")
+    commit(root, {"big/first.py": f"{big}# more\n", "big/two.py": f"{big}# more\n"})
+    git(root, "mv", "src/shop.py", "src/loads.py")
+    commit(root, {"src/loads.py": STORE.replace("birch", "beech")})
+    git(root, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "--quiet", "--filter=blob:limit=2k", f"file://{root}", "partial")
+    text = "`src/store.py` and `big/one.py`"
+    assert fixes(engine, tmp_path / "partial", text) == [("", "perhaps moved to src/loads.py"), ("", "")]
+
+
+def test_a_name_that_was_removed_before_its_file_was_renamed_again_is_dated_right(engine, root):
+    git(root, "mv", "src/auth.py", "src/login.py")
+    commit(root)
+    start, end = AUTH.index("def check_token"), AUTH.index("def other_helper")
+    removed = commit(root, {"src/login.py": AUTH[:start] + AUTH[end:]})
+    git(root, "mv", "src/login.py", "src/tokens.py")
+    commit(root)
+    assert stale(engine, root)["check_token()"] == f"removed {removed}"
+
+
+def test_standard_input_is_not_offered_a_correction(root):
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    commit(root)
+    commit(root)
+    said = rag("check", "-", cwd=root, stdin="See `src/auth.py`.")
+    assert "moved to src/tokens.py" in said.out and "--fix" not in said.err

@@ -216,7 +216,8 @@ def test_an_answer_and_a_model_propose_facts_with_their_lines(asked: Path) -> No
     answers = [
         "The link with a code must be found, expired or not [1]. Codes must be sold by `weight_kg` [1]. "
         "A short code redirects to its link [2].",
-        "- [1] decision: A short code redirects. [2]\n- [1] constraint: Codes must be sold by weight_kg. [1]",
+        "- [1] decision: A short code redirects, not snip/auth.py. [2]\n"
+        "- [1] constraint: Codes must be sold by weight_kg. [1]",
     ]
     with ProviderServer(answers=answers) as server:
         model = ("--base-url", server.base_url, "--model", "m")
@@ -229,8 +230,8 @@ def test_an_answer_and_a_model_propose_facts_with_their_lines(asked: Path) -> No
         )
     turn = rag("turns", "show", "--conversation", "model", "--json").json[0]
     cited = {one["n"]: one["path"] for one in turn["citations"] if one["used"]}
-    assert (found["text"], found["kind"]) == ("A short code redirects.", "decision")
-    assert [one["path"] for one in found["citations"]] == [cited[2]]
+    assert (found["text"], found["kind"]) == ("A short code redirects, not snip/auth.py.", "decision")
+    assert [(one["path"], one["n"]) for one in found["citations"]] == [(cited[2], 2), ("snip/auth.py", 3)]
     (said,) = (fact for fact in rag("facts", "proposed", "--json").json if "expired" in fact["text"])
     assert not any("weight" in fact["text"] for fact in rag("facts", "proposed", "--json").json)
     assert (said["turn"], [one["path"] for one in said["citations"]]) == (turn["id"], [cited[1]])

@@ -12,6 +12,7 @@ from rag.cli.terminal import out
 from rag.errors import RagError
 from tools.benchmarks import (
     answers,
+    check,
     generated,
     kinds,
     quality,
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "generated": generated.generated,
     "relay": relay.relay,
     "staleness": staleness.staleness,
+    "check": check.check,
     "serve": serving.serve,
     "wiki": wiki.wiki,
 }

@@ -33,6 +33,7 @@ _MAX_HOLDERS = 25
 _MAX_DEFINITIONS = 5
 _MAX_BOUND = 20
 """The maximum number of places that a fact is bound to."""
+Place = tuple[str, NamedLines]
 _UPPER = re.compile(r"(?<![\w$])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w$])")
 
 
@@ -207,7 +208,8 @@ def citation_of(tree: LookupTree, path: str, lines: NamedLines, *, n: int = 1, c
 def bound(state: FolderState, text: str) -> tuple[Citation, ...]:
     """Return the places in a folder that a sentence names, as citations; symbols also without code marks.
 
-    At most 20; of a name that is defined at several places none.
+    At most 20. Of a name only those in the files that the sentence names, if there are any, and none within
+    another place.
     """
     claims = claims_in(text, all_words=True)
     names = {claim.name for claim in claims if claim.kind in ("symbol", "setting")}
@@ -216,13 +218,32 @@ def bound(state: FolderState, text: str) -> tuple[Citation, ...]:
     except SourceError:
         holders = {}
     tree = LookupTree(state, holders=holders)
-    places = dict.fromkeys(place for claim in claims for place in places_in(tree, claim))
+    places = _of_fact([(claim.name, [*places_in(tree, claim)]) for claim in claims])
     committed: dict[tuple[str, str], str] = {}
     with suppress(SourceError):
         committed = blobs_at(state.root, [(state.commit, path) for path, _ in places if state.commit])
     found = []
-    for n, (path, lines) in enumerate([*places][:_MAX_BOUND], start=1):
+    for n, (path, lines) in enumerate(places[:_MAX_BOUND], start=1):
         made = citation_of(tree, path, lines, n=n, commit=state.commit)
         is_dirty = bool(state.commit) and committed.get((state.commit, path)) != made.blob
         found.append(replace(made, dirty=is_dirty))
     return tuple(found)
+
+
+def _of_fact(found: Sequence[tuple[str, Sequence[Place]]]) -> list[Place]:
+    """Return the places that a sentence depends on, of those of each of its claims and their names."""
+    named = {path for name, places in found if not name for path, _ in places}
+    chosen = dict.fromkeys(
+        place
+        for name, places in found
+        for place in ([one for one in places if one[0] in named] if name else ()) or places
+    )
+    return [
+        (path, lines)
+        for path, lines in chosen
+        if not lines.symbol
+        or not any(
+            path == other and lines != wider and 0 < wider.start <= lines.start and lines.end <= wider.end
+            for other, wider in chosen
+        )
+    ]

@@ -16,9 +16,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from rag.code.languages import kind_of_path
@@ -26,6 +27,7 @@ from rag.corpus.history import read_blobs
 from rag.corpus.lineage import Lineage
 from rag.corpus.named_history import (
     blobs_at,
+    changed_between,
     commit_days,
     files_once_with,
     files_with,
@@ -60,6 +62,8 @@ _MAX_COMMITS = 200
 _MAX_LISTED = 2_000_000
 """Nor in more files of all of them together, which bounds the memory."""
 _MAX_BUILD_FILES = 200
+_BLAMES = 4
+"""The number of files whose lines git dates at the same time."""
 _PLAIN_PATH = re.compile(r"[\w./@+-]+")
 
 
@@ -135,13 +139,14 @@ def check_texts(engine: Engine, source: Source, texts: Sequence[CheckedText]) ->
     state = _state(engine, source)
     if state.lineage is None:
         raise SourceError(f"{source} has no git history, which says what a text was true of")
-    cache = ClaimsCache(engine.settings.home / LINEAGES, state.root)
     state.lineage.ended()
-    made = _Check(state, state.lineage, cache, texts)
+    folder = engine.settings.home / LINEAGES
+    known = ClaimsCache(folder, state.root, state.commit, partial(changed_between, state.root, state.commit))
+    made = _Check(state, state.lineage, known, texts)
     found = [] if state.lineage.problem else made.run()
     if state.lineage.problem:
         raise SourceError(f"the history of {source} cannot be read: {state.lineage.problem}")
-    cache.save()
+    known.save()
     if made.limit:
         engine.notice(f"what became of {counted(made.unknown, 'name')} is not known: {made.limit}")
     return found
@@ -151,9 +156,9 @@ class _Check:
     """One check: the texts, and what is known of the repository."""
 
     def __init__(
-        self, state: FolderState, lineage: Lineage, cache: ClaimsCache, texts: Sequence[CheckedText]
+        self, state: FolderState, lineage: Lineage, known: ClaimsCache, texts: Sequence[CheckedText]
     ) -> None:
-        self.state, self.lineage, self.cache, self.texts = state, lineage, cache, texts
+        self.state, self.lineage, self.cache, self.texts = state, lineage, known, texts
         self.now = LookupTree(state)
         self.found: dict[_Open, CheckedClaim] = {}
         self.written: dict[tuple[int, int], str] = {}
@@ -211,11 +216,21 @@ class _Check:
         return min(same, default="")
 
     def _search(self, names: set[str]) -> None:
-        found = files_with(self.state.root, names, left_out=self._too_common)
+        found = self.cache.holders(names, self.state.differing, self._code_with)
         own = {one.path for one in self.texts}
         self.now.holders = {
-            name: [path for path in paths if path not in own and kind_of_path(path) != "doc"]
-            for name, paths in found.items()
+            name: [path for path in found.get(name, ()) if path not in own and path in self._files]
+            for name in names
+        }
+
+    def _code_with(self, names: Collection[str], paths: Collection[str]) -> dict[str, list[str]]:
+        """Return the files with each name, of some paths or all, apart from documents."""
+        if paths and not (paths := self._files.intersection(paths)):
+            return {}
+        found = files_with(self.state.root, names, left_out=self._too_common, among=paths)
+        is_code = cache(lambda path: kind_of_path(path) != "doc")
+        return {
+            name: [*filter(is_code, paths)] for name, paths in found.items() if name not in self._too_common
         }
 
     @cached_property
@@ -251,7 +266,7 @@ class _Check:
 
     def _has_scope(self, claim: Claim, path: str) -> bool:
         scope = claim.scope.rpartition(".")[2]
-        return not scope or scope in self.now.text(path)
+        return not scope or scope in path or scope in self.now.text(path)
 
     # ------------------------------------------------------------ when it was written
 
@@ -260,17 +275,17 @@ class _Check:
         lines: dict[int, set[int]] = defaultdict(set)
         for one in claims:
             lines[one.number].add(one.claim.line)
-        for number, wanted in lines.items():
-            commits = self._line_commits(self.texts[number].path, wanted)
-            self.written |= {(number, line): commits.get(line, self.state.commit) for line in wanted}
+        with ThreadPoolExecutor(_BLAMES) as pool:
+            dated = pool.map(lambda one: self._line_commits(self.texts[one[0]].path, one[1]), lines.items())
+            for (number, wanted), commits in zip(lines.items(), dated, strict=True):
+                self.written |= {(number, line): commits.get(line, self.state.commit) for line in wanted}
         self._positions = self.lineage.positions(set(self.written.values()))
 
     def _line_commits(self, path: str, lines: set[int]) -> dict[int, str]:
         """Return the commits of lines of a text of the repository; without those that are not committed."""
         if path not in self._files:
             return {}
-        # With another HEAD, after a rebase, the same lines may be of other commits.
-        blob = f"{self.state.commit} {self.state.files[path]}"
+        blob = self.state.files[path]
         known = self.cache.lines(path, blob)
         if new := lines - known.keys():
             found = line_commits(self.state.root, path, new)
@@ -292,8 +307,9 @@ class _Check:
     # ------------------------------------------------------------ paths and lines
 
     def _follow_paths(self, claims: Sequence[_Open]) -> None:
-        folders = self._emptied({path for one in claims for path in self._ways(one)})
-        self._ignored = ignored(self.state.root, {path for one in claims for path in self._ways(one)})
+        ways = {path for one in claims for path in self._ways(one)}
+        folders = self._emptied(ways)
+        self._ignored = ignored(self.state.root, ways & (self.lineage.ended().keys() | folders.keys()))
         places = []
         for one in claims:
             path, commit = self._path_now(one), self._commit(one)
@@ -344,7 +360,13 @@ class _Check:
             self._path_became(one, path, number)
             commit = self._commit(one) if number < (position or 0) else self.lineage.commit_of(number + 1)
             return path, commit
-        self._put(one, state="fresh" if self._ends_with(one) else "absent")
+        if self._ends_with(one):
+            self._put(one, state="fresh")
+        else:
+            before = [each[0][0] for path in self._ways(one) if (each := self.lineage.ended().get(path))]
+            commit = self.lineage.commit_of(before[0]) if before and is_likely else ""
+            reason = f"removed in {commit[:10]}, before this was written" if commit else ""
+            self._put(one, state="absent", commit=commit, reason=reason)
         return "", ""
 
     def _later(
@@ -441,6 +463,9 @@ class _Check:
         return f"{start}{path.rstrip('/')}{'/' if written.endswith('/') or now.endswith('/') else ''}"
 
     def _follow_lines(self, places: Sequence[tuple[_Open, str, str]]) -> None:
+        for one, *_ in places:
+            if one in self.found:  # where lines cannot be compared, what became of their file is reported
+                self.found[one] = replace(self.found[one], fix="")
         trees = {commit: LookupTree(self.state, commit, texts=self.now.texts) for _, _, commit in places}
         prepare(trees, [(commit, path) for _, path, commit in places])
         cited = []
@@ -449,8 +474,6 @@ class _Check:
             cited += [
                 (one, path, citation_of(trees[commit], *place)) for place in places_in(trees[commit], claim)
             ]
-        for one, _, _ in places:
-            self.found.pop(one, None)
         states = check([citation for _, _, citation in cited], {self.state.source.location: self.state})
         days = commit_days(self.state.root, {self._commit(one) for one, _, _ in cited})
         for (one, path, _), found in zip(cited, states, strict=True):
@@ -531,24 +554,19 @@ class _Check:
         return "\0".join((claim.kind, folder, claim.scope, claim.name))
 
     def _bind(self, claims: Sequence[_Open]) -> None:
-        """Find what claims named at their commits, for the commits with most of them."""
-        often = Counter(self._commit(one) for one in claims)
-        most = max(1, min(_MAX_COMMITS, _MAX_LISTED // max(1, len(self.state.files))))
-        commits = [commit for commit, _ in often.most_common(most)]
-        names = {one.claim.name for one in claims if one.claim.kind in ("symbol", "setting")}
-        common: set[str] = set()
-        now = {blob for path, blob in self.state.files.items() if kind_of_path(path) != "doc"}
-        holders: dict[str, dict[str, list[str]]] = {}
-        try:  # what code has now was found before
-            if names:
-                holders = files_once_with(self.state.root, names, commits, unsearched=now, left_out=common)
-        except SourceError as error:
-            self.limit, self.unknown, common = str(error), len(names), names
+        """Find what claims named at their commits; symbols and settings for the commits with most of them."""
+        words = [one for one in claims if one.claim.kind != "command"]
+        holders = self._once_held(words) if words else {}
         trees = {
             commit: LookupTree(self.state, commit, holders.get(commit, {}), self.now.texts)
-            for commit in commits
+            for commit in {self._commit(one) for one in claims}
         }
-        bound = [one for one in claims if self._commit(one) in trees and one.claim.name not in common]
+        bound = [
+            one
+            for one in claims
+            if one.claim.kind == "command"
+            or (self._commit(one) in holders and one.claim.name not in self._too_common)
+        ]
         files = {
             (self._commit(one), path)
             for one in bound
@@ -559,6 +577,22 @@ class _Check:
         for one in bound:
             tree, folder = trees[self._commit(one)], self.texts[one.number].folder
             self.cache.add_places(tree.commit, self._key(one), places_in(tree, one.claim, folder))
+
+    def _once_held(self, words: Sequence[_Open]) -> dict[str, dict[str, list[str]]]:
+        """Return the files that held names, by the commits of most of them, then name."""
+        often = Counter(map(self._commit, words))
+        most = max(1, min(_MAX_COMMITS, _MAX_LISTED // max(1, len(self.state.files))))
+        commits = [commit for commit, _ in often.most_common(most)]
+        names = {one.claim.name for one in words if self._commit(one) in commits}
+        now = {blob for path, blob in self.state.files.items() if kind_of_path(path) != "doc"}
+        try:  # what code has now was found before
+            found = files_once_with(
+                self.state.root, names, commits, unsearched=now, left_out=self._too_common
+            )
+        except SourceError as error:
+            self.limit, self.unknown = str(error), len(names)
+            return {}
+        return {commit: found.get(commit, {}) for commit in commits}
 
     def _is_defined(self, lines: NamedLines, found: Freshness) -> bool:
         """Whether a definition has its name at the place where it is now."""
@@ -579,8 +613,8 @@ class _Check:
 
     def _removed(self, gone: Sequence[tuple[_Open, str, Freshness, NamedLines | None]]) -> None:
         """Report names as removed, with the last commit that took one from its file, or as renamed by it."""
-        paths = {each for _, path, found, _ in gone for each in (path, found.path) if each}
-        changes = versions(self.state.root, self.state.commit, paths)
+        names = {one: self._names_of(path, found, self._position(one)) for one, path, found, _ in gone}
+        changes = versions(self.state.root, self.state.commit, set().union(*names.values()))
         numbers = self.lineage.positions({commit for commit, *_ in changes})
         last = max((self._position(one) or 0 for one, *_ in gone), default=0)
         recent = [change for change in changes if numbers.get(change[0], last) < last]
@@ -590,7 +624,7 @@ class _Check:
             commits = (
                 (commit, at)
                 for commit, at, old, new in recent
-                if at in (path, found.path)
+                if at in names[one]
                 and _has(one.claim, at, texts.get(old, ""))
                 and not _has(one.claim, at, texts.get(new, ""))
             )
@@ -603,6 +637,11 @@ class _Check:
             else:
                 reason = f"it was in {path}, perhaps now {guess.symbol}"
                 self._put(one, state="removed", commit=commit, reason=reason)
+
+    def _names_of(self, path: str, found: Freshness, position: int | None) -> set[str]:
+        """Return the names that a file had since a text was written."""
+        moved = self.lineage.moves(path, position or 0)
+        return {path, found.path, *(new for _, _, new in moved)} - {""}
 
     def _has_renamed(self, claim: Claim, commit: str, path: str, later: str, guess: NamedLines) -> bool:
         """Whether a commit took a name from a file and added another one with the same body."""

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,29 +15,79 @@ from rag.memory.syntax import NamedLines
 from rag.parsing import decompressed, parse_json
 from rag.resources import make_private, replace_file
 
-_VERSION = 1
+_VERSION = 2
 _MAX_FILES = 2_000
 _MAX_NAMES = 50_000
+_MAX_HOLDERS = 300_000
+_MAX_SEARCHED_AGAIN = 1_000
 Place = tuple[str, NamedLines]
+Search = Callable[[Collection[str], Collection[str]], Mapping[str, Collection[str]]]
+"""Returns the files with each of these names, of these files; without files of all."""
 
 
 class ClaimsCache:
     """What is known of the lines of texts, and of names at commits. Failures to read or write cost only time.
 
+    Lines and the files with a name are those at one commit. At another one they are known of the files that
+    did not change since both have branched.
+
     Args:
         folder: the folder of the cache.
         root: the repository.
+        commit: its commit.
+        changed: returns the paths that differ between it and another one; None if that is not known.
     """
 
-    def __init__(self, folder: Path, root: Path) -> None:
-        self._root = os.fsencode(root)
+    def __init__(
+        self, folder: Path, root: Path, commit: str, changed: Callable[[str], Collection[str] | None]
+    ) -> None:
+        self._root, self._commit = os.fsencode(root), commit
         self._file = folder / f"{hashlib.sha256(self._root).hexdigest()[:32]}.claims"
         self._lines: dict[str, list[Any]] = {}
         self._places: dict[str, list[list[Any]]] = {}
-        with suppress(OSError, ValueError, KeyError, TypeError, zlib.error):
+        self._holders: dict[str, list[str]] = {}
+        self._unsearched: set[str] = set()
+        with suppress(OSError, ValueError, KeyError, TypeError, IndexError, zlib.error):
             value = parse_json(decompressed(self._file.read_bytes()))
             if value["version"] == _VERSION and value["root"] == self._root.hex():
-                self._lines, self._places = value["lines"], value["places"]
+                self._places = value["places"]
+                paths = () if value["commit"] == commit else changed(value["commit"])
+                if paths is not None:
+                    self._take(value, paths)
+
+    def _take(self, value: Mapping[str, Any], changed: Collection[str]) -> None:
+        """Take what is known at a commit, apart from paths that have changed since."""
+        paths = value["paths"]
+        self._holders = {name: [paths[n] for n in held] for name, held in value["holders"].items()}
+        self._unsearched = {*value["unsearched"], *changed}
+        self._lines = {path: known for path, known in value["lines"].items() if path not in changed}
+
+    def holders(
+        self, names: Collection[str], differing: Collection[str], search: Search
+    ) -> dict[str, Collection[str]]:
+        """Return the files with each name: those that are known, and those that a search finds.
+
+        Args:
+            names: the names.
+            differing: the paths that may not be as committed.
+            search: looks for names that are not known, and in files that are not.
+        """
+        again = self._unsearched.union(differing)
+        if len(again) > _MAX_SEARCHED_AGAIN:
+            self._holders, again = {}, set()
+        known = self._holders
+        found = search(known.keys(), again) if known and again else {}
+        every: dict[str, Collection[str]] = {
+            name: {*found.get(name, ()), *(path for path in paths if path not in again)}
+            for name, paths in known.items()
+        }
+        if new := set(names) - known.keys():
+            every |= dict.fromkeys(new, ()) | dict(search(new, ()))
+        self._holders = {
+            name: [path for path in paths if path not in differing] for name, paths in every.items()
+        }
+        self._unsearched = set(differing)
+        return every
 
     def lines(self, path: str, blob: str) -> dict[int, str]:
         """Return the known commits of lines of a version of a file."""
@@ -65,12 +115,25 @@ class ClaimsCache:
         value = {
             "version": _VERSION,
             "root": self._root.hex(),
+            "commit": self._commit,
             "lines": _newest(self._lines, _MAX_FILES),
             "places": _newest(self._places, _MAX_NAMES),
+            **self._searched(),
         }
         with suppress(OSError):
             make_private(self._file.parent)
             replace_file(self._file, zlib.compress(json.dumps(value).encode(), 1), mode=0o600)
+
+    def _searched(self) -> dict[str, Any]:
+        """Return the files with each name as numbers of paths, without the names that most files have."""
+        numbers: dict[str, int] = {}
+        holders: dict[str, list[int]] = {}
+        room = _MAX_HOLDERS
+        for name, paths in sorted(self._holders.items(), key=lambda item: len(item[1]))[:_MAX_NAMES]:
+            room -= len(paths)
+            if room >= 0:
+                holders[name] = [numbers.setdefault(path, len(numbers)) for path in paths]
+        return {"paths": [*numbers], "holders": holders, "unsearched": sorted(self._unsearched)}
 
 
 def _newest(entries: Mapping[str, Any], most: int) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def _add(engine: Engine, facts: Sequence[Fact]) -> list[Fact]:
     namespace = engine.settings.namespace
     new, contents = [], dict[str, bytes]()
     for fact in (replace(fact, state="proposed") for fact in facts if not is_known(fact)):
-        named, kept = (fact, {}) if fact.citations else bind(engine, fact)
+        named, kept = bind(engine, fact)
         new.append(named)
         contents |= kept
     added = Facts(engine.turns, namespace=namespace).add(new)

@@ -343,7 +343,10 @@ class _Import:
 
     def _name(self, question: str) -> str:
         """Return a name for a conversation that no other one has: its agent and its first request."""
-        title = f"{self._reader.agent}: {' '.join(question.split())[:_TITLE_CHARS].rstrip()}"
+        words = " ".join(question.split())
+        if len(words) > _TITLE_CHARS:
+            words = f"{words[:_TITLE_CHARS].rpartition(' ')[0] or words[:_TITLE_CHARS]} …"
+        title = f"{self._reader.agent}: {words}"
         name, n = title, 1
         while name in self._names:
             n += 1

@@ -229,6 +229,11 @@ class FolderState(_Tree):
         self._checkout, self._kept, self.source = checkout, kept, checkout.source
         self.files = _Files(checkout, store)
 
+    @property
+    def differing(self) -> set[str]:
+        """The paths that may not be as committed."""
+        return self.files.present.differing
+
     def instead(self, path: str) -> str | None:
         """Return what else is at a path that is not a regular file."""
         return path_kind(self._checkout.root, path)
@@ -255,16 +260,17 @@ class _Files(Mapping[str, str]):
         self._paths: dict[str, str] = {}  # paths on disk by blob id
 
     @cached_property
-    def _listing(self) -> Mapping[str, str]:
+    def present(self) -> Listing:
+        """The files as git lists them, or as a store has them."""
         if self._store is not None:
-            return {path: blob for path, (_, _, blob) in self._store.known_files().items()}
-        return present(self._checkout).files
+            return Listing({path: blob for path, (_, _, blob) in self._store.known_files().items()})
+        return present(self._checkout)
 
     def __getitem__(self, path: str) -> str:
         if path not in self._known:
             # Git may list other bytes than those on disk, so its list is only used for other paths.
-            listed = self._store is not None or "_listing" in self.__dict__
-            blob = (self._listing.get(path) if listed else None) or self._read(path)
+            listed = self._store is not None or "present" in self.__dict__
+            blob = (self.present.files.get(path) if listed else None) or self._read(path)
             self._known[path] = blob
             if blob is not None:
                 self._paths[blob] = path
@@ -274,7 +280,7 @@ class _Files(Mapping[str, str]):
         return blob
 
     def __iter__(self) -> Iterator[str]:
-        return (path for path in self._listing if path in self)
+        return (path for path in self.present.files if path in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rag.retrieval.search import search
 from rag.retrieval.uses import summary, uses_of_name
 from rag.service import Engine
 
@@ -226,3 +227,57 @@ def test_what_only_a_macro_calls_is_called_there(engine: Engine, tmp_path: Path,
     files = {"a.c": SEAL_IN_C.partition("\n\n")[0] + "\n", "b.h": f"// seal_parcel\n#define SEAL {body}\n"}
     said = said_of(engine, written(tmp_path, files), "seal_parcel")
     assert said == "`seal_parcel` is possibly called in 1 place", said
+
+
+BESIDE_CALLS = {
+    "comment that looks like a call": {
+        "a.py": "class A:\n    def seal_parcel(self):\n        return 1\n",
+        "b.py": "class B:\n    def seal_parcel(self):\n        return 2\n",
+        "c.py": "# What seal_parcel (of both) does.\nHOOKS = ['seal_parcel']\n",
+    },
+    "call of the text in another chunk": {
+        "pot.py": "def seal_parcel():\n    return 1\n",
+        "a.yaml": "run: seal_parcel(1)\n",
+        "b.yaml": "hook: seal_parcel\n",
+    },
+    "name that nothing defines": {"a.py": "seal_parcel(1)\nHOOKS = [seal_parcel]\n"},
+    "line above the definition": {
+        "a.vim": "let hook = 'seal_parcel'\nfunction! seal_parcel(n)\n  call seal_parcel(1)\nendfunction\n",
+        "b.vim": "call seal_parcel(1)\n",
+    },
+}
+
+
+@pytest.mark.parametrize("tree", BESIDE_CALLS)
+def test_lines_beside_calls_in_the_text_are_counted(engine: Engine, tmp_path: Path, tree: str) -> None:
+    said = said_of(engine, written(tmp_path, BESIDE_CALLS[tree]), "seal_parcel")
+    assert "1 other line of code has the name" in said, said
+
+
+NAMED_FILES = {
+    "script of a page": ("src/pot.js", "let pot = 1;\n", {"page.html": '<script src="pot.js"></script>\n'}),
+    "template in a template": (
+        "templates/pot.html",
+        "<b>pot</b>\n",
+        {"templates/shelf.html": "{% include 'templates/pot.html' %}\n"},
+    ),
+    "migration of Django": (
+        "shop/migrations/0014_pot.py",
+        "class Migration:\n    pass\n",
+        {"shop/migrations/0015_jar.py": 'DEPENDENCIES = [("shop", "0014_pot")]\n'},
+    ),
+}
+"""A file with its text, and the only file that names it, in its first line."""
+
+
+@pytest.mark.parametrize("tree", NAMED_FILES)
+def test_what_names_a_file_is_counted_where_nothing_imports_it(
+    engine: Engine, tmp_path: Path, tree: str
+) -> None:
+    path, text, others = NAMED_FILES[tree]
+    repository = engine.repository(str(written(tmp_path, {path: text, "# pot.md": "pot.js\n", **others})))
+    found = search([repository.searcher], f"Who imports {path}?").code_facts
+    assert found is not None
+    assert found.summary == said_of(engine, tmp_path, path)
+    assert found.summary.endswith(" indexed files; 1 other line of code has the name")
+    assert [item.path for item in found.items] == [path, *others]

@@ -194,7 +194,7 @@ class _Writing:
         doubted = "" if item.certain else "possibly"
         differ = found.kind in (AFFECTED, RECALL) or len({one.reason for one in found.items}) > 1
         reason = visible(item.reason) if differ else ""
-        what = ", ".join(filter(None, [reason, doubted]))
+        what = " ".join(filter(None, [doubted, reason]))  # the doubt first: the end may be cut
         is_named = item.label and (found.kind not in LISTS or _have_names(found))
         text = item.path.rpartition("/")[2] if found.kind == RECALL else text
         name = f"`{one_line(item.label)}`" if is_named else _cut(text, _MAX_CODE_CHARS)

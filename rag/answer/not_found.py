@@ -24,7 +24,6 @@ NO_SUBJECT = (
     "Name it in the question, or set its subject (`about`)."
 )
 """The warning before an answer to a question about an "it" that means nothing yet."""
-_NOWHERE, _NOT_IN_THEM = " nowhere.", " nowhere in them."
 
 
 def warning(
@@ -38,9 +37,11 @@ def warning(
     if confidence is None or confidence.is_sure or not confidence.found:
         return ""
     where = "these repositories" if len({hit.repo for hit in hits}) > 1 else "this repository"
-    missing = _missing(confidence) or "The nearest places have little in common with the question."
-    if unread or is_part:
-        where, missing = f"the indexed files of {where}", missing.replace(_NOWHERE, _NOT_IN_THEM)
+    of_indexed = bool(unread or is_part)
+    missing = (
+        _missing(confidence, of_indexed) or "The nearest places have little in common with the question."
+    )
+    where = f"the indexed files of {where}" if of_indexed else where
     parts = [f"Probably not in {where}.", missing, _sentence(unread), FOREIGN if confidence.foreign else ""]
     return " ".join(filter(None, parts))
 
@@ -70,8 +71,7 @@ def _text(prepared: Prepared, confidence: Confidence, unread: str) -> str:
     repositories = list(dict.fromkeys(one_line(hit.repo) for hit in prepared.hits))
     where = repositories[0] if len(repositories) == 1 else "these repositories" if repositories else "there"
     where = f"the indexed files of {where}" if unread else where
-    searched = _searched_words(confidence)
-    searched = searched.replace(_NOWHERE, _NOT_IN_THEM) if unread else searched
+    searched = _searched_words(confidence, bool(unread))
     parts = [f"Not found in {where}." if repositories else "Not found.", searched]
     parts.append(_sentence(unread))
     if prepared.warning == NO_SUBJECT:
@@ -91,20 +91,20 @@ def _sentence(unread: str) -> str:
     return f"{unread[:1].upper()}{unread[1:]}." if unread else ""
 
 
-def _searched_words(confidence: Confidence) -> str:
+def _searched_words(confidence: Confidence, of_indexed: bool) -> str:
     if not confidence.sought:
         return ""
-    return f"Looked for {_words(confidence.sought)}. {_missing(confidence)}".strip()
+    return f"Looked for {_words(confidence.sought)}. {_missing(confidence, of_indexed)}".strip()
 
 
-def _missing(confidence: Confidence) -> str:
+def _missing(confidence: Confidence, of_indexed: bool) -> str:
     """Return which part or which words are missing, in sentences."""
     if confidence.missing_part is not None:
         return _missing_part(confidence.missing_part)
     sentences = []
     if confidence.absent:
         verb = "occurs" if len(confidence.absent) == 1 else "occur"
-        sentences.append(f"{_words(confidence.absent)} {verb}{_NOWHERE}")
+        sentences.append(f"{_words(confidence.absent)} {verb} nowhere{' in them' if of_indexed else ''}.")
     if confidence.unmet:
         verb = "is" if len(confidence.unmet) == 1 else "are"
         sentences.append(f"{_words(confidence.unmet)} {verb} not in the nearest places.")

@@ -32,7 +32,7 @@ _MAX_LINE_CHARS = 500
 """Whether a line is a definition is read from this much of it."""
 _MAX_VALUE_LINES = 24
 """Lines of a value that are shown."""
-_COMMENT, _C_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--)"), re.compile(r"\s*(?://|/?\*)")
+_COMMENT, _C_COMMENT = re.compile(r"\s*+(?:#|//|/?\*|--)"), re.compile(r"\s*+(?://|/?\*)")
 _MAX_CHUNKS_READ = 2_000
 """Chunks that are read for calls of one name; a name with more is too common for a useful result."""
 

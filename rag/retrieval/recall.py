@@ -9,7 +9,7 @@ from rag.retrieval.question import ParsedQuestion, parse_question
 from rag.retrieval.working_set import SHOWN, Exchange, WeighedPlace, identity, working_set
 from rag.types.question_kinds import AFFECTED, AGAIN, RECALL
 
-OUTDATED = " — outdated: the code has changed since"
+_OUTDATED = "outdated: the code has changed since — "
 _MOST, _OF_EACH = 7, 2
 """How many places are recalled, and how many of each answer."""
 _MAX_CHARS = 160
@@ -76,7 +76,7 @@ def recalled(kind: str, past: Sequence[Exchange]) -> tuple[tuple[WeighedPlace, .
     for rank in range(ranks):
         for turn, exchange in reversed(list(enumerate(past))):
             for place in (exchange.places or (exchange.subject,))[rank : rank + 1]:
-                asked = exchange.question + (OUTDATED if exchange.is_outdated else "")
+                asked = (_OUTDATED if exchange.is_outdated else "") + exchange.question
                 if place:
                     found.setdefault(identity(place), (turn, rank, WeighedPlace(place, 1.0, asked)))
     latest = sorted(list(found.values())[:_MOST], key=lambda one: one[:2])

@@ -192,6 +192,7 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
         by_name = [use for use in rest if (use.path, use.line) not in taken]
     elif _LIKE_CODE.search(target.name) and len(meant) <= _FEW_DEFINITIONS:
         known = {(use.path, use.line) for use in (*every.uses, *unknown, *every.others)}
+        known |= {(one.path, one.start) for one in index.graph.definitions(target.name)}
         by_name = [use for use in _unread_as_code(index, target) if (use.path, use.line) not in known]
     if len(meant) > _MAX_TARGETS:
         limits.append(f"only {_MAX_TARGETS} definitions of the name were considered")

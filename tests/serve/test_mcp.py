@@ -180,7 +180,7 @@ def test_a_follow_up_goes_on_with_its_conversation(served: Served) -> None:
         )
         assert first["found"] and any(each["symbol"] == "authenticate" for each in first["sources"])
         source = first["sources"][0]
-        assert f"{source['path']}:{source['start_line']}-{source['end_line']}" in text
+        assert f"(`{source['path']}:{source['start_line']}`) [1]" in text
         _, second, _ = await called(
             session,
             "ask_question",

@@ -293,10 +293,21 @@ def test_each_page_has_other_lines(engine, sample):
     assert "turn the page" in pages[0].text
 
 
+def test_with_little_room_the_best_definition_is_shown_without_its_callers(
+    engine: Engine, sample: Repository
+) -> None:
+    question = "Where is a token checked?"
+    small, usual = (
+        explore(sample, question, counter=engine.counter, budget_tokens=budget) for budget in (400, 1_300)
+    )
+    assert "def authenticate(" in small.text and "called in: snip/app.py" not in small.text
+    assert "def authenticate(" in usual.text and "called in: snip/app.py" in usual.text
+
+
 def test_what_is_probably_not_here_is_said_before_the_places(engine: Engine, sample: Repository) -> None:
     question = "Which module sends parcels over Kafka?"
     lacking = explore(sample, question, counter=engine.counter)
-    assert lacking.text.startswith("Probably not in ") and "`Kafka` occurs nowhere" in lacking.text
+    assert lacking.text.startswith("Probably not in ") and "`Kafka` occurs nowhere in them." in lacking.text
     again = {place.path: {n for n, _ in place.lines} for place in lacking.places}
     more = explore(sample, question, counter=engine.counter, seen=again)
     assert "Probably not" not in more.text

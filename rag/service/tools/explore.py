@@ -29,6 +29,7 @@ from rag.service.tools.definition_history import with_history
 from rag.service.tools.explored_definitions import (
     FEW_USES,
     MAX_WHOLE,
+    NO_USES,
     WINDOWS,
     ExploredPlace,
     Lead,
@@ -258,22 +259,26 @@ class _Chosen:
                 self.add(constants_in(self.repository, kept))
 
     def add_leads(self, leads: Sequence[Lead], windows: Sequence[int]) -> None:
-        """Add definitions with as many lines as a share of the budget has room for, the first ones first."""
+        """Add definitions with as many lines as a share of the budget has room for, the first ones first; the
+        first one without its uses rather than not at all."""
         spent = self.counter.count(_text_of(self.places))
         first, room = (min(int(self.budget * share), self.budget - spent) for share in self.shares)
         left = max(_MIN_LEADS, self.budget // _TOKENS_OF_LEAD)
         for lead in leads:
-            if left and (place := self._fitting(lead, max(room, first), windows)):
+            uses = (lead.uses, min(lead.uses, FEW_USES), *([NO_USES] if first else []))
+            if left and (place := self._fitting(lead, max(room, first), uses, windows)):
                 room, first = room - self._cost(place), 0
                 self.places.append(place)
                 left -= 1
                 self.add(constants_in(self.repository, place))
 
-    def _fitting(self, lead: Lead, room: int, windows: Sequence[int]) -> ExploredPlace | None:
+    def _fitting(
+        self, lead: Lead, room: int, most_uses: Sequence[tuple[int, int]], windows: Sequence[int]
+    ) -> ExploredPlace | None:
         """Return a definition with as many uses and lines as there is room for; None if there is none, or if
         it was sent."""
         uses = uses_of_lead(self.repository, lead, self._taken)
-        for most, window in product((lead.uses, min(lead.uses, FEW_USES)), windows):
+        for most, window in product(most_uses, windows):
             place = shown_lead(self.repository, lead, window)
             fresh = self._new(place, keep=False) if place is not None else None
             if place is None or fresh is None or 2 * len(fresh.lines) < len(place.lines):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rag.quoting import one_line
-from rag.types import Answer, Confidence, Hit, MissingPart, Prepared, Usage
+from rag.types import Answer, Confidence, Hit, MissingPart, Prepared, Subject, Usage
 
 _NEAREST = 3
 _MAX_WORDS = 8
@@ -19,11 +19,6 @@ FOREIGN = (
     "it puts the question into English before it is searched."
 )
 """Part of a warning, or a note on an answer without one."""
-NO_SUBJECT = (
-    "It is not known what this question is about, as no earlier answer says what “it” means. "
-    "Name it in the question, or set its subject (`about`)."
-)
-"""The warning before an answer to a question about an "it" that means nothing yet."""
 
 
 def warning(
@@ -46,19 +41,36 @@ def warning(
     return " ".join(filter(None, parts))
 
 
+def no_subject(document: Subject | None) -> str:
+    """Return the answer, or the warning, for a question about an "it" that means no code yet.
+
+    `document` is what the conversation was about, if it was about one.
+    """
+    if document is None:
+        said = "It is not known what this question is about, as no earlier answer says what “it” means."
+        return f"{said} Name it in the question, or set its subject (`about`)."
+    place = one_line(f"{document.path}:{document.start}" if document.start else document.path)
+    said = f"The conversation has shown no definition in code yet; it was about `{place}`"
+    named = f", “{one_line(document.symbol)}”" if document.symbol else ""
+    return f"{said}{named}. Name one in the question, or set its subject (`about`)."
+
+
 def not_found(prepared: Prepared, unread: str = "") -> Answer:
     """Return what was searched, which words are missing, and the nearest places.
 
     `unread` says where the words are in files that are not indexed, if they are.
 
-    The answer cites nothing, since nothing was shown; `hits` are the nearest places. `model` is "".
+    The answer cites nothing, since nothing was shown; `hits` are the nearest places. `model` is "". To a
+    question that is about nothing yet, the warning is the answer.
     """
+    said = f"{prepared.warning}\n" if prepared.warning else ""
     return Answer(
-        text=_text(prepared, prepared.confidence or Confidence(0.0, False), unread),
+        text=said or _text(prepared, prepared.confidence or Confidence(0.0, False), unread),
+        warning=prepared.warning,
         question=prepared.question,
         standalone_question=prepared.standalone_question,
         subject=prepared.subject,
-        hits=prepared.hits,
+        hits=() if said else prepared.hits,
         usage=Usage(estimated=False, cost_usd=0.0),
         found=False,
         seconds=prepared.seconds,
@@ -74,8 +86,6 @@ def _text(prepared: Prepared, confidence: Confidence, unread: str) -> str:
     searched = _searched_words(confidence, bool(unread))
     parts = [f"Not found in {where}." if repositories else "Not found.", searched]
     parts.append(_sentence(unread))
-    if prepared.warning == NO_SUBJECT:
-        parts.insert(1, NO_SUBJECT)
     if prepared.hits:
         parts.append("Nearest, though probably not what was meant:\n\n" + _nearest(prepared.hits))
     if confidence.foreign:

@@ -22,7 +22,8 @@ _FRAME_ROWS = 4
 """What a quotation has around its lines: a blank line, its place, and two fences."""
 _QUOTED_ROWS = 13
 """The rows of a quotation that come before other places."""
-_MIN_SAID_CHARS = 8
+_MIN_SAID_CHARS, _MIN_SAID_WORDS, _MIN_WORDS_BEFORE_CODE = 8, 2, 4
+"""How much of what a place is must be left where it is cut, in words where that is within code or not."""
 _WORD = re.compile(r"\w")
 
 
@@ -127,6 +128,7 @@ class Extract:
         yield f"{self.sentence}\n"
         if self.facts:
             rest = "; ".join(filter(None, [f"and {self.more:,} more" if self.more else "", self.note]))
+            rest = rest if self.more else f"{rest[:1].upper()}{rest[1:]}"
             yield "\n" + "".join(one.markdown for one in self.facts) + (f"- {rest}\n" if rest else "")
         for number, one in enumerate(self.quotations):
             note = f" ({self.note})" if self.note and not self.facts and not number else ""
@@ -174,12 +176,13 @@ def _first_words(text: str, width: int) -> str:
     if len(text) <= width:
         return text
     kept = text[: max(width - 2, 0)].rpartition(" ")[0]
-    if is_in_code := kept.count("`") % 2 == 1:
+    if kept.count("`") % 2:
         kept = kept[: kept.rindex("`")].rstrip()
     said = kept.rstrip(" ,;:—(“")
-    if len(said) < _MIN_SAID_CHARS or "``" in said:
+    least = _MIN_WORDS_BEFORE_CODE if text[len(kept) :].lstrip().startswith("`") else _MIN_SAID_WORDS
+    if len(said) < _MIN_SAID_CHARS or len(said.split()) < least or "``" in said:
         return ""
-    return said if is_in_code or said != kept else f"{said} …"
+    return said if said != kept else f"{said} …"
 
 
 def rows_of(text: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rag.analysis import terms
 from rag.answer.chosen_lines import Sought
 from rag.answer.sections import title_at
 from rag.quoting import one_line, visible
@@ -65,25 +66,26 @@ def sentence_of_place(hit: Hit, row: int, place: str, note: PlaceNote, word: str
 
 
 def what_it_is(hit: Hit, row: int, note: PlaceNote, sought: Sought) -> str:
-    """Return what a place is, in a few words: its documentation, else its calls, else its kind."""
+    """Return what a place is, in a few words: its documentation, else its calls, its signature, or the words
+    of the question that it has besides its name; "" if its name says as much.
+    """
     if said := documented_at(note, hit.start + row):
         return said
     kind = _kind(hit, note).strip()
     if hit.reason:
         return ", ".join(filter(None, [kind, visible(hit.reason)]))
-    if not kind or kind == "file":
-        matched = ", ".join(f"*{word}*" for word in sought.words_in(hit.text)[:_MAX_NAMES])
-        if matched:
-            return f"mentions {matched}"
-        return f"lines {hit.start}-{hit.end}" if hit.end > hit.start else f"line {hit.start}"
     facts = [
         f"with {_and(note.members)}" if note.members else "",
         f"called by {_and(note.callers[:_MAX_NAMES])}" if note.callers else "",
         f"calls {_and(note.callees[:_MAX_NAMES])}" if note.callees else "",
     ]
-    if not any(facts) and ("(" in note.signature or "=" in note.signature):
+    if any(facts) or kind == "test":
+        return ", ".join(filter(None, [kind, *facts]))
+    if "(" in note.signature or "=" in note.signature:
         return f"{kind} `{one_line(note.signature)}`"
-    return ", ".join(filter(None, [kind, *facts]))
+    of_name = set(terms(hit.label))
+    matched = [word for word in sought.words_in(hit.text) if of_name.isdisjoint(terms(word))]
+    return f"mentions {', '.join(f'*{word}*' for word in matched[:_MAX_NAMES])}" if matched else ""
 
 
 def named_at(hit: Hit, row: int) -> str:

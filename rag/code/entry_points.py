@@ -207,8 +207,8 @@ def _mains(survey: Survey, file: File) -> Iterator[EntryPoint]:
     language = file.language
     if language not in ("go", "rust", "c", "cpp", "java", "kotlin") or "main" not in file.text:
         return
-    if language == "go" and not _GO_MAIN.search(file.text):
-        return
+    if language == "go" and ("/internal/" in f"/{file.path}" or not _GO_MAIN.search(file.text)):
+        return  # a generator: nobody else can install it
     for symbol in survey.file_graph(file.path).definitions:
         if symbol.name != "main" or symbol.unit != "f":
             continue

@@ -24,6 +24,7 @@ _TESTS = re.compile(
     r"(?:^|/)(?:(?:tests?|specs?|e2e)(?:[_-][^/]*)?|__tests__|testdata|fixtures|mocks?|molecule)/|(?:^|/)features/",
     re.I,
 )
+_NEWS_FOLDER = re.compile(r"(?:change(?:log)?s?|news(?:fragments)?|release[-_]?notes)/", re.I)
 _NEWS = ("change", "history", "news", "release")
 _ON_PROJECT = (*_NEWS, "code_of_conduct", "contributing", "license", "security", "support")
 _DESCRIBING = ("readme", "architecture", "structure", "design")
@@ -56,6 +57,7 @@ def _is_beside(path: str) -> bool:
         or is_generated(path)
         or is_tool(path)
         or path.startswith(".")
+        or _NEWS_FOLDER.match(path) is not None
     )
 
 

@@ -25,8 +25,10 @@ from rag.code.symbols import File
 from rag.parsing import parse_json, parse_toml
 
 _MAX_PARAGRAPHS = 3
-_OPEN = re.compile(r"\b(?:for|from|in|including|like|of|on|to|with):$")
-_ITEM = re.compile(r"\A\s*[-*+]\s+")
+_OPEN = re.compile(
+    r"\b(?:are|for|from|has|have|in|includ(?:es?|ing)|is|like|of|offers?|on|provides?|supports?|to|with):$"
+)
+_ITEM = re.compile(r"\A\s*[-*+]\s+(?:and\s+)?")
 _MAX_ITEMS, _MAX_ITEM_WORDS = 6, 8
 _OTHER_SECTIONS = re.compile(
     r"sponsor|donat|fund|backer|supporter|enterprise|licen[cs]e|install|download|contribut|build|status|test"

@@ -57,7 +57,9 @@ class File:
 
 
 _IMPLEMENTS = re.compile(r"\s*(?:unsafe\s+)?impl\b")
-_TESTS_INSIDE = re.compile(r"^#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))?\s+)?mod\s+\w+\s*\{", re.M)
+_TESTS_INSIDE = re.compile(
+    r"^#\[(?:cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))?\s+)?mod\s+\w+\s*\{|(?:\w+::)?test\])", re.M
+)
 _NOT_EXPORTED = re.compile(r"\b(?:private|protected|fileprivate|internal)\b")
 
 

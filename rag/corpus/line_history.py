@@ -57,6 +57,40 @@ class LineHistory:
         return bool(self.changes) and not self.note
 
 
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The commit that removed a file: the path it had, and the one it was renamed to, "" for none."""
+
+    change: Change
+    path: str
+    renamed_to: str = ""
+
+
+def removal(root: Path, commit: str, path: str) -> Removal | None:
+    """Return which commit removed a file that a commit does not have; None if that is not known.
+
+    The path may lack its first folders.
+    """
+    shown = ["--no-notes", "--no-color", *_SAFE, "--relative", "--name-status", f"--format={_FORMAT}"]
+    command = ["log", "--max-count=1", "--diff-filter=AD", "--no-renames", *shown, commit, "--"]
+    try:
+        output = run_git([*command, f":(glob)**/{path}"], cwd=root, timeout_s=MAX_SECONDS)
+        change, (status, _, removed) = _changes(output)[0], _last_line(output).partition("\t")
+        if status != "D":
+            return None  # it was added again
+        command = ["diff-tree", "-r", "-M", "--relative", "--diff-filter=R", "--name-status"]
+        output = run_git([*command, change.commit], cwd=root, timeout_s=MAX_SECONDS)
+    except (GitError, SourceError, IndexError):
+        return None
+    rows = (line.split("\t") for line in output.decode("utf-8", "replace").splitlines())
+    renamed = (row[2] for row in rows if row[1:2] == [removed] and len(row) > 2)
+    return Removal(change, removed, next(renamed, ""))
+
+
+def _last_line(output: bytes) -> str:
+    return output.decode("utf-8", "replace").rstrip().rpartition("\n")[2]
+
+
 def history_of_lines(root: Path, commit: str | None, path: str, first: int, last: int) -> LineHistory:
     """Return the commits that changed lines of a file in a folder, which may differ from the commit.
 

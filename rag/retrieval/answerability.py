@@ -27,6 +27,7 @@ from rag.analysis import WORD, is_stop_word, term_set, terms
 from rag.identifiers import LIKE_CODE, UPPER, folded
 from rag.ports import takes_bags
 from rag.retrieval.asked_definition import asked_definition
+from rag.retrieval.context import lacks_subject
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.german import function_words
@@ -177,7 +178,7 @@ def judge(
         value = min(value, _MISSING_PART)
     return Confidence(
         value=value,
-        found=value >= MIN_CONFIDENCE or (bool(found.hits) and occurs),
+        found=not lacks_subject(found.sought) and (value >= MIN_CONFIDENCE or (bool(found.hits) and occurs)),
         sought=tuple(word.text for word in asked),
         unmet=tuple(
             word.text
@@ -208,7 +209,7 @@ def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     if facts.kind in (AFFECTED, AGAIN, COMMAND, HISTORY, LINES, OVERVIEW, RECALL, SETTING, VARIABLES):
         return True
     name, sought = last_part(facts.subject), found.sought
-    if sought.subject and sought.subject.symbol == name and bare_pronoun(sought.question.text):
+    if sought.subject and last_part(sought.subject.symbol) == name and bare_pronoun(sought.question.text):
         return True
     is_name = _LIKE_CODE.search(name) is not None or specificity(folded(name)) == 1
     is_name = is_name or name in sought.question.names

@@ -13,9 +13,11 @@ A question that may be self-contained carries a quarter. Words that only name th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from rag.code.languages import kind_of_path
+from rag.retrieval.asked_history import asked_history
 from rag.retrieval.follow_ups import (
     OTHER,
     asked_again,
@@ -24,7 +26,7 @@ from rag.retrieval.follow_ups import (
     meant,
     whole_asked,
 )
-from rag.retrieval.kinds.recognition import setting_asked
+from rag.retrieval.kinds.recognition import relation_of, setting_asked
 from rag.retrieval.pronouns import bare_pronoun, with_its_meaning
 from rag.retrieval.question import ParsedQuestion, last_part, parse_question
 from rag.retrieval.recall import about_code, recalled, recalls
@@ -37,7 +39,7 @@ from rag.retrieval.working_set import (
     plausible,
     working_set,
 )
-from rag.types import Subject
+from rag.types import Kind, Subject
 from rag.types.question_kinds import AFFECTED
 
 _MANY_TERMS = 5
@@ -85,7 +87,8 @@ class ContextualQuestion:
     earlier answers came from, `recalled` those that answer a question about the conversation, of the kind
     `recalls`; there are more of them if it `recalls_latest`. A `bare` question has no terms of its own except
     those that name a facet. `says_it` means that it is about "it"; then `setting` is the name of the setting
-    that this is.
+    that this is. `document` is what "it" means where its callers or tests are asked for and the conversation
+    has shown no definition.
     """
 
     question: ParsedQuestion
@@ -101,6 +104,7 @@ class ContextualQuestion:
     bare: bool = False
     says_it: bool = False
     setting: str = ""
+    document: Subject | None = None
 
     @property
     def leans(self) -> bool:
@@ -129,8 +133,30 @@ class ContextualQuestion:
         return focus
 
 
-def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry) -> ContextualQuestion:
-    """Return the question with its context from the earlier exchanges, oldest first."""
+def is_document(place: Subject) -> bool:
+    """Return whether a place is in a document; code in a folder of documents is not."""
+    return _kind(place) == "doc"
+
+
+def is_code(place: Subject) -> bool:
+    """Return whether a place is in code or in a test."""
+    return _kind(place) in ("code", "test")
+
+
+def _kind(place: Subject) -> Kind:
+    return kind_of_path(place.path.rpartition("/")[2])
+
+
+def in_context(
+    question: ParsedQuestion,
+    past: Sequence[Exchange],
+    carry: Carry,
+    is_defined: Callable[[Subject], bool] = is_code,
+) -> ContextualQuestion:
+    """Return the question with its context from the earlier exchanges, oldest first.
+
+    `is_defined` returns whether a place is a definition that can be called.
+    """
     past = about_code(past)
     is_repeated = (
         any(one.question.strip() == question.text.strip() for one in past) and not question.dependent
@@ -143,11 +169,12 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     if correction := meant(question.text):
         return _corrected(correction, past, carry)
     question = _with_lines_of(question, past[-1])
-    about, kind = _about(past, carry), recalls(question, past)
+    kind = recalls(question, past)
     setting, its_place = _setting_meant(past) if kind == AFFECTED or bare_pronoun(question.text) else ("", ())
     says_it = question.dependent or past[-1].is_set or not own_terms(question)
+    about, document = _about(past, carry, question, is_defined)
     if setting:
-        about = (*its_place, *about)[: carry.places]
+        about, document = (*its_place, *about)[: carry.places], None
     if setting and kind != AFFECTED:
         question = parse_question(with_its_meaning(question.text, setting))
     own = own_terms(question)
@@ -171,13 +198,28 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         bare=not own,
         says_it=says_it,
         setting=setting,
+        document=document,
     )
 
 
-def _about(past: Sequence[Exchange], carry: Carry) -> tuple[WeighedPlace, ...]:
-    """Return the places that "it" may mean, with weights relative to the first."""
-    found = working_set(past)[: carry.places]
-    return tuple(replace(one, weight=one.weight / found[0].weight) for one in found)
+def _about(
+    past: Sequence[Exchange], carry: Carry, question: ParsedQuestion, is_defined: Callable[[Subject], bool]
+) -> tuple[tuple[WeighedPlace, ...], Subject | None]:
+    """Return the places that "it" may mean, with weights relative to the first.
+
+    Nothing calls or tests a document or a key of a file: then they are the definitions that were shown. If
+    there are none, what it means is returned besides.
+    """
+    found, document = working_set(past), None
+    is_history = asked_history(question.text) is not None and not (question.names or question.paths)
+    is_use = bare_pronoun(question.text) != "" and relation_of(question.text) is not None
+    first = found[0].place if found and (is_history or is_use) else None
+    if first and (is_document(first) or (is_use and not (is_code(first) or is_defined(first)))):
+        defined = [one for one in found if is_defined(one.place)]
+        document = None if defined or is_history else first
+        found = defined or (found if is_history else [])
+    found = found[: carry.places]
+    return tuple(replace(one, weight=one.weight / found[0].weight) for one in found), document
 
 
 def _setting_meant(past: Sequence[Exchange]) -> tuple[str, tuple[WeighedPlace, ...]]:
@@ -202,7 +244,7 @@ def _corrected(correction: str, past: Sequence[Exchange], carry: Carry) -> Conte
     question = parse_question(asked_again(correction, last.text))
     own = own_terms(question)
     share = carry.alone if is_whole_question(correction) else 1.0
-    carried = dict.fromkeys(own_terms(_began(_about(past, carry))), carry.last * share)
+    carried = dict.fromkeys(own_terms(_began(working_set(past))), carry.last * share)
     carried |= dict.fromkeys(own_terms(last), carry.question * share)
     return ContextualQuestion(
         question=question,
@@ -256,7 +298,7 @@ def lacks_subject(sought: ContextualQuestion) -> bool:
     """Return whether a question is about "it", and nothing says what that is: a first "Who calls it?"."""
     question = sought.question
     is_known = question.names or question.paths or sought.about
-    return not is_known and bare_pronoun(question.text) != ""
+    return sought.document is not None or (not is_known and bare_pronoun(question.text) != "")
 
 
 def subject_of(past: Sequence[Exchange]) -> Subject | None:

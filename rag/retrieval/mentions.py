@@ -91,6 +91,12 @@ def referenced(
     return {chunk: _DECAY**n for n, chunk in enumerate(lines)}, lines
 
 
+def asks_only_for_paths(question: ParsedQuestion) -> bool:
+    """Return whether a question asks about nothing but files or folders: "What does src/app.py do?"."""
+    words = _words(_NAMED_KIND.sub(" ", _without(question.text, question.paths)))
+    return not set(words) - NEUTRAL_WORDS - _EXPLAIN
+
+
 def is_path(path: str, mentioned: str) -> bool:
     """Return whether a path is the one mentioned. The mention may lack the first folders or the extension, or
     have more folders in front.
@@ -124,9 +130,7 @@ def _found(
     if command is not None and (defining := _chunks_of_place(index, command)):
         return iter(defining)
     if question.paths and len(question.text) <= _LONG_WITH_PATHS:
-        text = _NAMED_KIND.sub(" ", _without(question.text, question.paths))
-        words = frozenset(_words(text))
-        is_whole = words <= NEUTRAL_WORDS | _EXPLAIN
+        is_whole = asks_only_for_paths(question)
         return ((chunk, 0) for chunk in _files(index, question.paths)) if is_whole else iter(())
     asked = term_set(question.text) if about else set()
     return (

@@ -44,7 +44,17 @@ from rag.retrieval.synonyms import synonyms
 from rag.retrieval.url_paths import url_path_chunks
 from rag.retrieval.working_set import Exchange, WeighedPlace
 from rag.types import CodeFacts, Hit, Subject
-from rag.types.question_kinds import CALLERS, COMMAND, LINES, MESSAGE, OPTIONS, OVERVIEW, SETTING, VARIABLES
+from rag.types.question_kinds import (
+    CALLERS,
+    COMMAND,
+    ERRORS,
+    LINES,
+    MESSAGE,
+    OPTIONS,
+    OVERVIEW,
+    SETTING,
+    VARIABLES,
+)
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
@@ -75,6 +85,12 @@ class Searcher:
         """Return whether the store has a definition of a name."""
         occurs = all(len(self.index.postings(term).chunks) for term in terms(name))
         return occurs and bool(self.index.defining(name) or self.index.graph.definitions(name))
+
+    def has(self, place: Subject) -> bool:
+        """Return whether the graph of the store has the definition or the value at a place."""
+        graph = self.index.graph
+        found = (*graph.definitions(place.symbol), *graph.values(place.symbol)) if place.symbol else ()
+        return any(one.path == place.path for one in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +214,7 @@ def _search_stores(
     question, changed = pasted_change(searchers, question)
     read, taken = _parsed(searchers, question)
     read = replace(read, asks=read.asks | {"tests"}) if changed else read
-    sought = _of_named(searchers, in_context(read, past, searchers[0].carry if searchers else CARRY))
-    sought = _of_test(sought)
+    sought = _in_context(searchers, read, past)
     rarity = Rarity([searcher.index for searcher in searchers])
     # The context of a follow-up has the words of code, and so have names.
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
@@ -258,7 +273,8 @@ def _kinds(sought: ContextualQuestion, purpose: str, *, is_pointed: bool) -> lis
     if any(path for path, *_ in sought.question.lines):
         return [LINES]
     if purpose:
-        return [] if purpose == OVERVIEW else [VARIABLES if purpose in (VARIABLES, OPTIONS) else COMMAND]
+        is_list = purpose in (VARIABLES, OPTIONS, ERRORS)
+        return [] if purpose == OVERVIEW else [VARIABLES if is_list else COMMAND]
     text = sought.question.text
     if sought.setting:
         kinds = kinds_of(text)
@@ -285,6 +301,14 @@ def _parsed(searchers: Sequence[Searcher], question: str) -> tuple[ParsedQuestio
     question = names_apart(question, lambda name: any(searcher.defines(name) for searcher in searchers))
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
     return parse_question(corrected(question, taken) if taken else question), taken
+
+
+def _in_context(
+    searchers: Sequence[Searcher], question: ParsedQuestion, past: Sequence[Exchange]
+) -> ContextualQuestion:
+    carry = searchers[0].carry if searchers else CARRY
+    sought = in_context(question, past, carry, lambda place: any(one.has(place) for one in searchers))
+    return _of_test(_of_named(searchers, sought))
 
 
 def _of_named(searchers: Sequence[Searcher], sought: ContextualQuestion) -> ContextualQuestion:

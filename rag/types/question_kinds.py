@@ -9,8 +9,10 @@ HISTORY = "history"
 """The kind of a question for commits, which the service answers."""
 COMMAND = "command"
 """The kind of a question for the command that builds, runs or tests the project."""
-VARIABLES, OPTIONS = "variables", "options"
-"""The kinds of questions for all environment variables, and all options, whose facts are those of a list."""
+VARIABLES, OPTIONS, ERRORS = "variables", "options", "errors"
+"""The kinds of questions for all environment variables, all options, and all types of errors, whose facts are
+those of a list.
+"""
 OVERVIEW = "overview"
 """The kind of a question about the repository as a whole, which the service answers."""
 RECALL, AGAIN, AFFECTED = "recall", "again", "affected"

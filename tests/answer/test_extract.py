@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rag.answer.citations import resolve
 from rag.answer.extract import ExtractiveGenerator, extract
+from rag.answer.one_screen import Extract, NamedPlace
 from rag.answer.wording import doubt, sentence_of_facts
 from rag.types import (
     CodeFact,
@@ -199,7 +200,7 @@ def test_one_source_is_quoted_and_the_next_five_are_named() -> None:
     generator = ExtractiveGenerator()
     text = "".join(generator.stream(prepared("token", *others)))
     assert quoted(text)[0] == 1
-    places = re.findall(r"^- `sign` — `(f\d\.py):(\d+)` \[(\d)\] — function$", text, re.MULTILINE)
+    places = re.findall(r"^- `sign` — `(f\d\.py):(\d+)` \[(\d)\] — mentions .*$", text, re.MULTILINE)
     assert places == [(f"f{n}.py", str(10 * n + 1), str(n + 1)) for n in range(1, 6)]
     assert generator.quoted[-1][1:] == ("f5.py", 51, 51)
     assert [n for n, *_ in generator.quoted] == [1, 2, 3, 4, 5, 6]
@@ -242,7 +243,31 @@ def test_a_section_is_named_by_its_heading_and_what_it_says() -> None:
 def test_a_later_part_of_a_definition_is_placed_at_the_line_that_decides() -> None:
     part = like(SIGN, text="    x = 1\n    if expired(token):\n        raise Expired\n", end=42)
     text = answer("When is a token expired?", *[another(n) for n in range(3)], part)
-    assert "- `sign` — `shop/sessions.py:41` [4] — function\n" in text
+    assert "- `sign` — `shop/sessions.py:41` [4] — mentions *token*, *expired*\n" in text
+
+
+def test_what_a_place_is_is_left_out_where_only_its_kind_is_known() -> None:
+    text = answer("Where is a cookie signed?", SIGN, replace(another(1), reason=""))
+    assert "- `sign` — `f1.py:41` [2]\n" in text
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("function `sign(token, key, algorithm='sha256', encoding='utf-8')`", ""),
+        ("function, called by `authenticate_every_request`", ""),
+        ("Wrap a value so that `extend_every_default()` replaces it", "Wrap a value so that …"),
+        ("Wrap a value so that it is replaced and not merged", "Wrap a value so that it is …"),
+    ],
+)
+def test_a_place_with_little_room_says_nothing_rather_than_its_kind(what: str, said: str) -> None:
+    assert NamedPlace("`sign`", SIGN, "shop/tokens/sessions.py", "41", what, (2,)).on_one_line.what == said
+
+
+def test_a_note_on_what_may_be_missing_begins_its_item_as_a_sentence() -> None:
+    found = Extract("Found:", (NamedPlace("`sign`", SIGN, "a.py", "1", ""),), note="may be incomplete: x")
+    assert "\n- May be incomplete: x\n" in "".join(found.pieces())
+    assert "\n- and 2 more; may be incomplete: x\n" in "".join(replace(found, more=2).pieces())
 
 
 def facts(kind: str, *items: CodeFact, count: int = 0) -> CodeFacts:

@@ -134,6 +134,38 @@ def test_a_whole_command_comes_before_one_that_lacks_a_word(searcher_of, files, 
     assert found[0] == first and len(found) == 2
 
 
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            {"README.md": "Go to `ui` and run `npm run dev`.\n", "ui/package.json": "{}"},
+            {"cd ui && npm run dev": "run"},
+        ),
+        (
+            {"README.md": "Run `npm run dev`.\n", "package.json": "{}", "ui/package.json": "{}"},
+            {"npm run dev": "run"},
+        ),
+        (
+            {"README.md": "Run `npm run dev`.\n", "a/package.json": "{}", "b/package.json": "{}"},
+            {"npm run dev": "run"},
+        ),
+    ],
+)
+def test_a_command_begins_in_the_only_folder_that_it_can_run_in(searcher_of, files, said):
+    assert {one.text: one.purpose for one in project_commands(searcher_of(files).index)} == said
+
+
+def test_what_removes_a_build_does_not_build(searcher_of):
+    files = {"Makefile": "clean-build:\n\trm -r dist\n\nclean-test:\n\trm .cov\n"}
+    assert commands(searcher_of, files) == {}
+
+
+def test_the_main_file_of_a_program_is_no_detail(searcher_of):
+    files = {"README.md": "```\ngo run gen.go\ngo run main.go serve\n```\n", "go.mod": "module k\n"}
+    found = [one.text for one in project_commands(searcher_of(files).index) if one.purpose == "run"]
+    assert found == ["go run main.go serve", "go run gen.go"]
+
+
 def test_a_command_that_no_line_has_is_one_by_convention(searcher_of):
     files = {"go.mod": "module kiln\n", "kiln.go": "package kiln\n\nfunc Fire() {}\n"}
     found = search([searcher_of(files)], "How do I run the tests?").code_facts

@@ -109,3 +109,49 @@ def test_how_it_is_run_in_a_container(searchers):
 )
 def test_all_variables_and_options_are_listed_by_name(searchers, question, names):
     assert [item.label for item in facts(searchers, question).items] == names
+
+
+ERRORS = {
+    "kiln/errors.py": "class KilnError(Exception):\n    pass\n\n\nclass TooHot(KilnError):\n    pass\n",
+    "kiln/fire.py": "def fire(heat):\n    if heat > 9:\n        raise TooHot(heat)\n"
+    "    raise ValueError('cold')\n",
+    "kiln/glaze.go": 'package kiln\n\nvar errNoGlaze = errors.New("no glaze")\n\ntype GlazeError struct{}\n',
+    "kiln/pot.ts": "export class PotError<T = unknown> extends KilnError {}\n\n"
+    "export function mould() {\n\tthrow new TypeError('no clay');\n}\n",
+    "kiln/wheel.php": "<?php\nclass StuckException extends RuntimeException {}\n",
+    "tests/test_fire.py": "class OnlyInTestsError(Exception):\n    pass\n",
+}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which errors are thrown?",
+        "Which exceptions can be raised?",
+        "List all error classes",
+        "What errors exist?",
+    ],
+)
+def test_the_errors_of_a_repository_are_its_types_and_those_that_it_raises(engine, tmp_path, question):
+    for path, text in ERRORS.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / path).write_text(text)
+    found = facts([engine.repository(str(tmp_path)).searcher], question)
+    names = {item.label: f"{item.path}:{item.start}" for item in found.items}
+    assert names == {
+        "KilnError": "kiln/errors.py:1",
+        "TooHot": "kiln/errors.py:5",
+        "errNoGlaze": "kiln/glaze.go:3",
+        "GlazeError": "kiln/glaze.go:5",
+        "PotError": "kiln/pot.ts:1",
+        "TypeError": "kiln/pot.ts:4",
+        "StuckException": "kiln/wheel.php:2",
+        "ValueError": "kiln/fire.py:4",
+    }
+    assert found.summary == "There are 8 types of errors, 2 of them in `kiln/errors.py`"
+
+
+def test_what_one_function_raises_is_no_question_for_all_errors(searchers):
+    for question in ("Which errors does fire raise?", "Where are errors handled?"):
+        found = search(searchers, question).code_facts
+        assert found is None or "types of errors" not in found.summary

@@ -18,9 +18,7 @@ from live_server import serving
 from rag.corpus import line_history
 from rag.corpus.line_history import history_of_lines
 from rag.errors import SourceError
-from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.kinds.history import asked_about
-from rag.retrieval.question import parse_question
+from rag.retrieval.asked_history import asked_history
 from rag.service import Dialog, Engine, converse, locate
 from rag.settings import Settings
 from rag.types import Answer, SearchFilter
@@ -252,6 +250,7 @@ QUESTIONS = {
     "When is a session created?": None,
     "Who calls load?": None,
     "What changed the mode?": None,
+    "What changed there recently?": "changed",
     "Why does load fail?": None,
     "Where is the chat history stored?": None,
 }
@@ -259,9 +258,9 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_which_questions_are_about_a_history(question: str) -> None:
-    assert asked_about(ContextualQuestion(parse_question(question), {})) == QUESTIONS[question]
+    assert asked_history(question) == QUESTIONS[question]
 
 
 @given(st.text("who last changed when was ?\n", max_size=2_000))
 def test_any_text_is_classified(text: str) -> None:
-    asked_about(ContextualQuestion(parse_question(text), {}))
+    asked_history(text)

@@ -109,6 +109,26 @@ def test_playbooks_have_roles_as_parts(engine: Engine, tmp_path: Path) -> None:
     assert "roles/oven/ Install the oven" in found
 
 
+def test_without_code_it_suggests_questions_about_settings_of_its_parts(
+    engine: Engine, tmp_path: Path
+) -> None:
+    files = {**PLAYBOOKS, "changelogs/config.yaml": "---\n" + "".join(f"key_{n}: 1\n" for n in range(40))}
+    found = overview_of(indexed(engine, tmp_path / "kiln", files))
+    assert "changelogs/" not in [one.about for one in found.parts]
+    assert found.questions == ("What is the default of `kiln_version`?",)
+
+
+def test_functions_that_are_tests_are_not_what_a_file_defines(engine: Engine, tmp_path: Path) -> None:
+    tests = "".join(f"#[test]\nfn heats_{n}() {{\n    heat();\n}}\n" for n in range(3))
+    files = {
+        "Cargo.toml": '[package]\nname = "kiln"\n',
+        "src/oven.rs": f"pub fn heat() {{\n    burn();\n}}\n\n{tests}",
+        "src/main.rs": "mod oven;\nfn main() {\n    oven::heat();\n}\n",
+    }
+    found = lines_of(overview_of(indexed(engine, tmp_path / "kiln", files)))
+    assert found["src/ defines `heat`"] == "src/oven.rs:1"
+
+
 def test_documents_have_their_sections_as_parts(engine: Engine, tmp_path: Path) -> None:
     found = overview_of(indexed(engine, tmp_path / "course", DOCUMENTS))
     assert [(one.about, one.place) for one in found.parts] == [

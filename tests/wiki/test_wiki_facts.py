@@ -378,6 +378,7 @@ def test_mains_for_tests_vendored_code_and_examples_are_no_entry_points():
         "src/sip.c": f"#if defined(X_TEST)\nint a;\n#else\nint b;\n#endif\n#if 0\n{main}#endif\n",
         "deps/lua/lua.c": main,
         "examples/one.c": main,
+        "plugins/internal/types/types.go": "package main\n\nfunc main() {\n\tfire()\n}\n",
     }
     assert [(point.path, point.what) for point in entry_points(survey_of(texts))] == [
         ("src/server.c", "main function")

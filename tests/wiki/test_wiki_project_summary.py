@@ -20,6 +20,13 @@ PROJECTS: dict[str, tuple[dict[str, str], str]] = {
         },
         "MD4C is a parser in C.",
     ),
+    "pocketbase": (
+        {
+            "README.md": "# P\n\n[PocketBase](https://x.org) is an open source Go backend that includes:\n\n"
+            "- embedded database\n- built-in **files**\n- and simple **REST-ish API**\n"
+        },
+        "PocketBase is an open source Go backend that includes embedded database, built-in files, simple REST-ish API.",
+    ),
     # ---- words in HTML, a wrapped link, a manual page
     "caddy": (
         {

@@ -253,25 +253,26 @@ def _subjects(asked: Asked, relation: str) -> list[_Subject]:
     """
     text = asked.question.question.text
     positive = NEGATED.sub(" ", text)
-
-    def found(index: ChunkIndex, name: str, *, is_sure: bool) -> list[CodeDefinition]:
-        with_constants = relation == "callers" or (is_sure and relation == "uses")
-        return index.graph.definitions(name) or (index.graph.values(name) if with_constants else [])
-
     for name in [*_SPAN.findall(positive), *spelled_names(_OWNER.sub(" ", positive))]:
         for index in asked.indexes:
-            every = [] if name.isidentifier() else found(index, name, is_sure=True)
+            every = [] if name.isidentifier() else _defined(index, name, relation)
             if whole := [one for one in every if one.name == composed(name)]:
                 chosen = _chosen(whole[:_MAX_CANDIDATES], text, positive, name, index)
                 return [_considered(asked, index, whole, chosen)]
     for name, is_sure in _names(positive):
         for index in asked.indexes:
-            if every := found(index, name, is_sure=is_sure):
+            if every := _defined(index, name, relation, is_sure=is_sure):
                 chosen = _chosen(every[:_MAX_CANDIDATES], text, positive, name, index)
                 if is_sure or len(chosen) <= _MAX_TARGETS:
                     return [_considered(asked, index, every, chosen)]
     meant = plausible(asked.question.about) if asked.question.leans and asked.question.says_it else []
-    return [subject for place in meant if place.symbol and (subject := _at(asked, place)) is not None]
+    found = (_at(asked, place, relation) for place in meant if place.symbol)
+    return [subject for subject in found if subject is not None]
+
+
+def _defined(index: ChunkIndex, name: str, relation: str, *, is_sure: bool = True) -> list[CodeDefinition]:
+    with_constants = relation == "callers" or (is_sure and relation == "uses")
+    return index.graph.definitions(name) or (index.graph.values(name) if with_constants else [])
 
 
 def _considered(
@@ -324,10 +325,10 @@ def _chosen(
     return preferred(index, [one for one in found if score(one) == best])
 
 
-def _at(asked: Asked, place: Subject) -> _Subject | None:
+def _at(asked: Asked, place: Subject, relation: str) -> _Subject | None:
     """Return the definition at a place of the conversation."""
     for index in asked.indexes:
-        found = [one for one in index.graph.definitions(place.symbol) if one.path == place.path]
+        found = [one for one in _defined(index, place.symbol, relation) if one.path == place.path]
         same = [one for one in found if one.scope == place.scope]
         if found:
             return _considered(asked, index, [], same or found)

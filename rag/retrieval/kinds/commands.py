@@ -106,6 +106,7 @@ _UNSAFE = re.compile(r"[|`<>]|\$\(")
 """What makes a shell run, read or write something else; also placeholders."""
 _NAME = re.compile(r"[\w@.][\w@:./+-]*+")
 """A name that a shell takes as one word."""
+_MAIN_FILE = re.compile(r"(?:^|/)main\.|manage")
 _HARMLESS = frozenset(("cd", "export", "mkdir"))
 _PROSE = frozenset("a an and are for into is it of that the this to use was with you your".split())
 """Words that make a sentence of what begins like a command: "make it run"."""
@@ -215,7 +216,8 @@ def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
     programs = sum(path.endswith("src/main.rs") and not is_carried(path) for path in every)
     for rank, path in paths:
         text = index.file_text(path)
-        for number, one in enumerate(_read(path, text[0], own) if text else ()):
+        for number, read in enumerate(_read(path, text[0], own) if text else ()):
+            one = _in_its_folder(read, [path for _, path in paths])
             if one.by_convention and one.purpose == "run" and programs != 1:
                 continue
             is_for_users = one.purpose in ("install", "run") and path.lower().startswith("readme")
@@ -232,6 +234,18 @@ def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
     for _, one in ranked:
         found.setdefault((one.purpose, one.text), one)
     return [_written_at(one, found.values()) if one.by_convention else one for one in found.values()]
+
+
+def _in_its_folder(one: ProjectCommand, paths: Sequence[str]) -> ProjectCommand:
+    """Return a command with the folder that it needs: the only one with the file that its program reads, if
+    the root has none.
+    """
+    needed = _NEEDED.get(one.text.split()[0], ())
+    folders = [
+        folder for folder, _, name in (path.rpartition("/") for path in paths) if name.lower() in needed
+    ]
+    is_elsewhere = len(folders) == 1 and folders[0] and _NAME.fullmatch(folders[0])
+    return replace(one, text=f"cd {folders[0]} && {one.text}") if is_elsewhere else one
 
 
 def _incomplete(commands: Sequence[ProjectCommand]) -> set[ProjectCommand]:
@@ -380,6 +394,8 @@ def _purpose_of_part(tokens: Sequence[str], own: str) -> str | None:
     installs = {"install"} if program in _TASKS else _WORDS["install"]
     if not installs.isdisjoint(token.lower() for token in tokens[1:3]):
         return "install"
+    if program in _TASKS and said[1:2] == ["clean"]:
+        return ""
     if program in _TASKS and said[1:2] == ["check"]:
         return "test"
     wanted = (one for one in ("lint", "test", "build", "run") if not _WORDS[one].isdisjoint(said))
@@ -400,7 +416,7 @@ def _details(command: str) -> int:
         any(mark in token for mark in "<>{}[]$*…") or "::" in token or "..." in token for token in tokens
     )
     files = sum(
-        token.endswith((".py", ".ts", ".js", ".go", ".rb", ".rs")) and "manage" not in token
+        token.endswith((".py", ".ts", ".js", ".go", ".rb", ".rs")) and not _MAIN_FILE.search(token)
         for token in tokens
     )
     options = sum(token.startswith("-") for token in tokens) + ("&&" in tokens) + 2 * ("://" in command)

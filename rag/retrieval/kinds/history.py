@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Literal
 
 from rag.analysis import is_stop_word, words
 from rag.ports import ChunkIndex
-from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.asked_history import CHANGED, MADE, PAST
+from rag.retrieval.context import ContextualQuestion, is_document
 from rag.retrieval.mentions import is_path
 from rag.retrieval.question import last_part
-from rag.types import Hit
+from rag.retrieval.rank import chunk_at
+from rag.types import Hit, Subject
 
-Asks = Literal["changed", "introduced"]
-
-_MADE = r"(?:added|introduced|created|written|implemented|born)"
-_CHANGED = r"(?:changed|modified|edited|touched|updated|rewritten|refactored|altered)"
-_PAST = r"(?:was|were|did|has|have|had|got)"
-_ANYONE = r"(?:we|you|they|anyone|someone|somebody)"
-_GAP = r"\b(?:[^.?!\n]|\.(?=\w)){0,120}?\b"
-"""Words of the same sentence; `auth.py` is one."""
-_PATTERNS: Mapping[Asks, str] = {
-    "changed": "|".join(
-        (
-            rf"\b(?:who|when|why)\b{_GAP}(?:last|recently|lately|latest)\b{_GAP}{_CHANGED}\b",
-            rf"\b(?:who|which commits?|what commits?)\s+(?:has\s+|have\s+)?{_CHANGED}\b",
-            rf"\b(?:when|why) {_PAST}\b{_GAP}{_CHANGED}\b",
-            r"\b(?:git|commit|change) (?:history|log)\b|\bhistory of (?:the )?(?:\w+ )?\S+\s*\Z",
-            r"\blast (?:change|commit|edit)\b|\bwhat (?:has )?changed in\b|\bgit blame\b",
-        )
-    ),
-    "introduced": "|".join(
-        (
-            rf"\b(?:who|which commits?|what commits?)\s+(?:{_MADE}|wrote|authored|made)\b",
-            rf"\b(?:when|why) {_PAST}\b{_GAP}{_MADE}\b|\breason\b{_GAP}\bwas {_MADE}\b",
-            rf"\bsince when\b|\b(?:author|origin) of\b|\b(?:when|why) did\b{_GAP}appear\b",
-            rf"\b(?:when did\b{_GAP}|why did {_ANYONE} )(?:add|introduce|create)\b",
-        )
-    ),
-}
-_QUESTIONS = {asks: re.compile(pattern, re.IGNORECASE) for asks, pattern in _PATTERNS.items()}
 _NO_NAMES = re.compile(
-    rf"(?:{_MADE}|{_CHANGED}|{_PAST}|last|commits?|changes?|history|git|blame|since|author|wrote|appear|lately"
+    rf"(?:{MADE}|{CHANGED}|{PAST}|last|commits?|changes?|history|git|blame|since|author|wrote|appear|lately"
     r"|recently|functions?|method|class|file|definition|introduce|change|add)",
     re.IGNORECASE,
 )
@@ -67,12 +40,6 @@ class HistorySubject:
     certain: bool = True
 
 
-def asked_about(question: ContextualQuestion) -> Asks | None:
-    """Return what is asked about a history; None if it is another question."""
-    text = question.question.text
-    return next((asks for asks, pattern in _QUESTIONS.items() if pattern.search(text)), None)
-
-
 def subject_of(
     question: ContextualQuestion, ranked: Sequence[Hit], indexes: Sequence[ChunkIndex]
 ) -> HistorySubject | None:
@@ -86,8 +53,10 @@ def subject_of(
     )
     if named or parsed.paths:
         return next((one for one in found if one), None)
+    places = [one.place for one in question.about if parsed.dependent]
     found = chain(
-        (_definition(name, ranked, indexes, question.near) for name in question.focus if parsed.dependent),
+        (_section(place, indexes) for place in places[:1] if is_document(place)),
+        (_definition(name, ranked, indexes, question.near) for name in question.focus if places),
         (_definition(name, ranked, indexes) for name in written),
         (_file(word, indexes) for word in written if word != word.lower()),  # Dockerfile, LICENSE
     )
@@ -125,6 +94,15 @@ def _definition(
     )
     first, last = _extent(index, hit)
     return HistorySubject(index, hit, hit.qualified_name, first, last)
+
+
+def _section(place: Subject, indexes: Sequence[ChunkIndex]) -> HistorySubject | None:
+    """Return the section of a document that a conversation is about."""
+    for index in indexes:
+        if chunks := index.chunks_of(place.path):
+            hit = index.hit(chunk_at(index, chunks, max(place.start, 1)), 0.0, {})
+            return HistorySubject(index, hit, hit.label or hit.path, hit.start, hit.end)
+    return None
 
 
 def _extent(index: ChunkIndex, hit: Hit) -> tuple[int, int]:

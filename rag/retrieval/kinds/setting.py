@@ -68,6 +68,11 @@ _GIVEN, _DEFAULTED, _READ, _DOCUMENTED, _MENTIONED = range(5)
 _VERBS = ("sets {}", "declares {} with its default", "reads {}", "documents {}", "mentions {}")
 
 
+def declares_settings(path: str) -> bool:
+    """Return whether a file declares settings, by its path."""
+    return _DECLARING.search(path) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     """A line with a setting, what it does with it, and the value that it gives, "" if it gives none."""
@@ -81,7 +86,7 @@ class _Line:
     def rank(self) -> tuple[int, ...]:
         """The order of the lines where the value is asked for."""
         path, declares = self.place.file.path, self.what < _READ
-        is_default = self.is_default or _DECLARING.search(path) is not None
+        is_default = self.is_default or declares_settings(path)
         rank = _path_rank(path)
         return not declares, rank == _ASIDE, not self.value, rank, not is_default, self.what
 
@@ -135,7 +140,7 @@ def _of_words(asked: Asked) -> CodeFacts | None:
                     words != run and not near.issuperset(terms(" ".join(run)))
                 ):
                     continue
-                more = len(terms(name)) > len(words) + 1, not _DECLARING.search(path)
+                more = len(terms(name)) > len(words) + 1, not declares_settings(path)
                 rank, key = (_path_rank(path), *more, -len(near)), (name.lower(), one.value)
                 found[key] = min(found.get(key, (rank, one)), (rank, one), key=lambda each: each[0])
         every = sorted(found.values(), key=lambda each: each[0])
@@ -240,7 +245,7 @@ def _paths(index: ChunkIndex, name: str) -> list[str]:
     chunks = reduce(np.intersect1d, held) if held else np.zeros(0, np.int32)
     paths = map(index.file_path, set(index.file[chunks].tolist()))
     return sorted(
-        paths, key=lambda path: (_path_rank(path), not _DECLARING.search(path), path.count("/"), path)
+        paths, key=lambda path: (_path_rank(path), not declares_settings(path), path.count("/"), path)
     )
 
 

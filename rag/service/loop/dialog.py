@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from rag.agent.look import Look
-from rag.answer.not_found import FOREIGN, NO_SUBJECT, not_found, warning
+from rag.answer.not_found import FOREIGN, no_subject, not_found, warning
 from rag.answer.references import with_places
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
@@ -46,6 +46,7 @@ from rag.service.repositories.engine import Engine
 from rag.service.repositories.repository import Repository
 from rag.service.tools.definition_history import with_history
 from rag.service.tools.frame import frames_of
+from rag.service.tools.missing_files import missing_file
 from rag.service.tools.overview import quoted_overview, with_overview
 from rag.service.tools.search import (
     SearchOutcome,
@@ -302,7 +303,8 @@ class Dialog:
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         code = self._to_show(found, turns, as_found=as_found, leads=leads)
-        warned = "" if has_looked or is_small_talk(question) else self._warning(confidence, found)
+        is_answered = has_looked or is_small_talk(question)
+        confidence, warned = (confidence, "") if is_answered else self._warned(confidence, found)
         prompt = compose(
             PromptInput(
                 question=question,
@@ -371,10 +373,19 @@ class Dialog:
                 first.append(hit)
         return first
 
+    def _warned(self, confidence: Confidence | None, found: RetrievalResult) -> tuple[Confidence | None, str]:
+        """Return the confidence, without an answer where a question is about a file that is not there, and
+        the warning before the answer.
+        """
+        missing = None if found.code_facts else missing_file(self.searched, found)
+        if missing is None:
+            return confidence, self._warning(confidence, found)
+        return confidence and replace(confidence, found=not missing.is_subject), missing.sentence
+
     def _warning(self, confidence: Confidence | None, found: RetrievalResult) -> str:
         """Return the warning before an answer that is probably not there; "" if not needed."""
         if lacks_subject(found.sought):
-            return NO_SUBJECT
+            return no_subject(found.sought.document)
         if confidence is None or confidence.is_sure:
             return ""
         if not confidence.found:  # a model that looks further gets the doubt, else this is the answer

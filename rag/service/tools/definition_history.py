@@ -8,8 +8,9 @@ from pathlib import Path
 
 from rag.corpus.line_history import Change, LineHistory, history_of_lines
 from rag.lines import lines_of
+from rag.retrieval.asked_history import Asks, asked_history
 from rag.retrieval.kinds.asked import merged_hits
-from rag.retrieval.kinds.history import Asks, HistorySubject, asked_about, subject_of
+from rag.retrieval.kinds.history import HistorySubject, subject_of
 from rag.retrieval.search import RetrievalResult
 from rag.service.repositories.repository import Repository
 from rag.types import CodeFact, CodeFacts, Source
@@ -32,7 +33,7 @@ def with_history(
 
     `on_missing` is called with the source whose history is needed and not on this machine.
     """
-    asks = asked_about(found.sought)
+    asks = asked_history(found.sought.question.text)
     if asks is None or any(hit.asked_line for hit in found.ranked[:1]):  # asks for the changes of a release
         return found
     indexes = [repository.store for repository in repositories]
@@ -41,15 +42,20 @@ def with_history(
         return found
     repository = next(one for one in repositories if one.store is subject.index)
     source, checkout = repository.source, repository.checkout
-    # A clone of a ref of a folder may lack the history that the folder has.
-    root = checkout.root if source.is_url or not source.ref else Path(source.location)
     if checkout.has_files:
+        root = history_root(repository)
         history = history_of_lines(root, checkout.commit, subject.hit.path, subject.first, subject.last)
     else:
         history = LineHistory(note=NO_HISTORY)
         on_missing(source)
     facts = _facts(asks, subject, history)
     return replace(found, code_facts=facts, hits=merged_hits(facts, found.ranked, indexes, k))
+
+
+def history_root(repository: Repository) -> Path:
+    """Return the folder with the history: a clone of a ref of a folder may lack what the folder has."""
+    source, checkout = repository.source, repository.checkout
+    return checkout.root if source.is_url or not source.ref else Path(source.location)
 
 
 def _facts(asks: Asks, subject: HistorySubject, history: LineHistory) -> CodeFacts:
@@ -81,18 +87,19 @@ def _summary(asks: Asks, name: str, history: LineHistory) -> str:
     if asks == "changed" or not history.complete:
         more = "" if len(history.changes) == 1 else f"; {len(history.changes)} commits changed it"
         known = "" if history.complete or asks == "changed" else ", when it was introduced is not known"
-        return f"`{name}` was last changed {_by(last)}{more}{known}"
+        return f"`{name}` was last changed {by(last)}{more}{known}"
     why = f" — {_plain(first.body)}" if first.body else ""
-    again = f"; last changed {_by(last)}" if len(history.changes) > 1 else ""
-    return f"`{name}` was introduced {_by(first)}{why}{again}"
+    again = f"; last changed {by(last)}" if len(history.changes) > 1 else ""
+    return f"`{name}` was introduced {by(first)}{why}{again}"
 
 
-def _by(change: Change) -> str:
+def by(change: Change) -> str:
+    """Return who made a commit, when, and what it says."""
     return f'by {_plain(change.author)} on {change.date} in {change.commit[:10]} ("{_plain(change.subject)}")'
 
 
 def _reason(change: Change, *, is_first: bool) -> str:
-    return f"{'introduced' if is_first else 'changed'} {_by(change)}"
+    return f"{'introduced' if is_first else 'changed'} {by(change)}"
 
 
 def _plain(text: str) -> str:

@@ -31,6 +31,7 @@ from rag.markdown import documented, sentence
 from rag.quoting import one_line, visible
 from rag.retrieval.answerability import judge
 from rag.retrieval.kinds.commands import ProjectCommand, project_commands
+from rag.retrieval.kinds.setting import declares_settings
 from rag.retrieval.overview import Users
 from rag.retrieval.rank import chunk_at
 from rag.retrieval.search import RetrievalResult, search
@@ -136,6 +137,7 @@ class _Reading:
         self._users = Users(repository.store)
         self._packages = packages(self._survey)
         self._leads: list[tuple[CodeDefinition, Quote | None]] = []
+        self._inside: list[str] = []
 
     def overview(self) -> Overview:
         """Return the overview."""
@@ -148,6 +150,7 @@ class _Reading:
         least = _MIN_WEIGHT * sum(weights.values())
         order = [part for n, part in enumerate(order) if n < _FEW_PARTS or weights[part] >= least]
         said = listed_in_documents(self._survey, order)
+        self._inside = [path for part in order for path in divided[part]]
         parts = [self._part(part, divided[part], said.get(part)) for part in order]
         if all(self._survey.files[path].kind == "doc" for path in files):
             parts = self._sections(sum(files.values()), first) or parts
@@ -334,14 +337,23 @@ class _Reading:
         """Yield questions that the search answers with confidence, about the main definitions of parts."""
         if any(one.about == "Test" for one in steps):
             yield "How do I run the tests?"
-        names = dict.fromkeys(one.name for one, _ in self._leads)
-        forms = ("What does `{}` do?", "Who calls `{}`?", "How does `{}` work?")
+        names = [*dict.fromkeys(one.name for one, _ in self._leads)]
+        forms = ["What does `{}` do?", "Who calls `{}`?", "How does `{}` work?"]
+        if not names:
+            names, forms = [*islice(self._settings(), _MAX_CANDIDATES)], ["What is the default of `{}`?"]
         asked = [forms[number % len(forms)].format(one_line(name)) for number, name in enumerate(names)]
         found = 0
         for question in asked[:_MAX_CANDIDATES]:
             if found < _MAX_QUESTIONS - 1 and self._is_answered(question):
                 found += 1
                 yield question
+
+    def _settings(self) -> Iterator[str]:
+        """Yield the outermost keys of the files of parts that declare defaults, the main part's first."""
+        for path in self._inside:
+            if declares_settings(path) and self._survey.files[path].kind == "config":
+                keys = self._store.names(np.asarray(self._store.chunks_of(path), np.int64))
+                yield from dict.fromkeys(name for name, scope in keys if name and not scope)
 
     def _is_answered(self, question: str) -> bool:
         searchers = [self._repository.searcher]

@@ -8,7 +8,7 @@ import pytest
 
 from rag.retrieval.search import search
 from rag.retrieval.uses import summary, uses_of_name
-from rag.service import Engine
+from rag.service import Dialog, Engine, converse
 
 SEAL = "def seal():\n    return 1\n"
 JAVA = "package p.a;\npublic class Pot { public static int seal() { return 1; } }\n"
@@ -281,3 +281,20 @@ def test_what_names_a_file_is_counted_where_nothing_imports_it(
     assert found.summary == said_of(engine, tmp_path, path)
     assert found.summary.endswith(" indexed files; 1 other line of code has the name")
     assert [item.path for item in found.items] == [path, *others]
+
+
+def test_the_definitions_of_a_name_are_counted_alike(engine: Engine, tmp_path: Path) -> None:
+    seal = "def seal_parcel(n):\n    return n\n"
+    files = {"a.py": seal, "b.py": seal, "tests/test_a.py": seal, "c.py": "import a\n\na.seal_parcel(1)\n"}
+    repository = engine.repository(str(written(tmp_path, files)))
+    found = search([repository.searcher], "Who calls seal_parcel?").code_facts
+    assert found is not None
+    assert found.summary == said_of(engine, tmp_path, "seal_parcel")
+    assert found.summary.endswith("; 3 definitions have this name")
+
+
+def test_what_a_question_names_is_not_said_to_be_missing(engine: Engine, tmp_path: Path) -> None:
+    files = {"a.py": "def seal_parcel(n):\n    return n\n", "tests/test_b.py": "def test_pot():\n    pass\n"}
+    repository = engine.repository(str(written(tmp_path, files)))
+    *_, answer = converse(Dialog(engine, [repository]), "Which tests cover seal_parcel?", engine.generator())
+    assert not answer.text.startswith("Probably not in"), answer.text

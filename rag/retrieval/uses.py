@@ -215,18 +215,20 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
 
 def _unread_as_code(index: ChunkIndex, target: CodeDefinition) -> Iterator[CodeUse]:
     """Yield the lines that have the name of a definition, which is no word of prose, where the graph of the
-    code has no references to it: in other languages, in those whose names are not resolved, in macros of C.
+    code has no references to it: in other languages, in those whose names are not resolved, in macros of C,
+    in files on which the parser failed.
     """
-    own = family(language_of_path(target.path))
+    own, unparsed = family(language_of_path(target.path)), index.unparsed
 
     def is_unread(path: str) -> bool:
         language = language_of_path(path)
-        return family(language) != own or language not in RESOLVED or own == "c"
+        return family(language) != own or language not in RESOLVED or own == "c" or path in unparsed
 
     for held in lines_with(index, target.name, is_unread):
         if _is_code(held.hit):
             for use in _lines_of(index, held, imports=False):
-                if own != "c" or family(held.hit.language) != "c" or _is_in_macro(index, use):
+                is_read = family(held.hit.language) == own == "c" and use.path not in unparsed
+                if not is_read or _is_in_macro(index, use):
                     yield use
 
 

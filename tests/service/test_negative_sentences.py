@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from rag.database.quarantine import Quarantine
 from rag.retrieval.search import search
 from rag.retrieval.uses import summary, uses_of_name
 from rag.service import Dialog, Engine, converse
+from rag.settings import Settings
+from rag.types import blob_id
 
 SEAL = "def seal():\n    return 1\n"
 JAVA = "package p.a;\npublic class Pot { public static int seal() { return 1; } }\n"
@@ -298,3 +302,12 @@ def test_what_a_question_names_is_not_said_to_be_missing(engine: Engine, tmp_pat
     repository = engine.repository(str(written(tmp_path, files)))
     *_, answer = converse(Dialog(engine, [repository]), "Which tests cover seal_parcel?", engine.generator())
     assert not answer.text.startswith("Probably not in"), answer.text
+
+
+def test_what_a_file_that_could_not_be_parsed_has_is_counted(tmp_path: Path) -> None:
+    home, root, unparsed = tmp_path / "home", tmp_path / "r", "import a\n\na.seal_parcel(1)\n"
+    written(root, {"a.py": "def seal_parcel(n):\n    return n\n\n\nseal_parcel(1)\n", "b.py": unparsed})
+    Quarantine(home / "stores").add({(blob_id(unparsed.encode()), "python"): "took too long"})
+    with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
+        said = said_of(engine, root, "seal_parcel")
+    assert said == "`seal_parcel` is called in 1 place; 1 other line of code has the name"

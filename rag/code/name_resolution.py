@@ -88,6 +88,16 @@ class NameResolution:
         """Return whether a class names a base that may be in the repository, but is not known."""
         return number >= 0 and not all(self._bases(file, number, _MAX_DEPTH))
 
+    def is_within_repository(self, value: Value) -> bool:
+        """Return whether all bases of a class, and theirs, are known."""
+        pending = [value]
+        for one in pending:
+            above, file = self.bases(one), self.files.file(one.path)
+            if len(above) < len(file.bases.get(one.number, ())) or len(pending) > _MAX_BASES:
+                return False
+            pending += [base for base in above if base not in pending]
+        return True
+
     def origin(self, value: Value) -> Value:
         """Return the method of the farthest known base that a definition overrides, else the definition."""
         file = self.files.file(value.path)
@@ -519,6 +529,9 @@ class NameResolution:
             for path in (f"{inner}.py", f"{inner}/__init__.py"):
                 if path in self.files.known:
                     return (Value("module", path),)
+        is_object = name == "default" and self.files.known.get(target, ("", ""))[0] in JAVASCRIPT
+        if is_object and not self.files.file(target).variables.get((-1, name)):
+            return (Value("module", target),)
         return ()
 
     def _bases(self, file: LoadedFile, number: int, depth: int) -> Iterator[Values]:

@@ -285,7 +285,10 @@ class _Reader:
         self.attributes.append((-1, self.words(alias), name, self.top, ""))
 
     def on_default(self, node: Node) -> None:
-        self.attributes.append((-1, "default", node, self.top, ""))
+        if node.type == "object":
+            self._exported(node)
+        else:
+            self.attributes.append((-1, "default", node, self.top, ""))
 
     def _is_for_types(self, node: Node) -> bool:
         if self.language == "python":
@@ -319,12 +322,13 @@ class _Reader:
                 key, name = (name if key is child else key), name.named_children[0]
             key = key.named_children[0] if key.type == "object_assignment_pattern" else key
             if name.type in ("identifier", "shorthand_property_identifier_pattern"):
-                self._unpacked(self.words(name), f"{whole}.{self.words(key)}" if whole else "")
+                self._unpacked(self.words(name), whole or "", self.words(key))
 
-    def _unpacked(self, name: str, value: str) -> None:
-        value = value if _CHAIN.fullmatch(value) else ""
+    def _unpacked(self, name: str, whole: str, key: str) -> None:
+        value = f"{whole}.{key}" if whole and _CHAIN.fullmatch(f"{whole}.{key}") else ""
         if self.scope is not self.top:
             self._bind(name, value)
+            self.scope.members[name] = key
         elif value and not value.startswith(("require()", "import()")):  # those are imports
             self.attributes.append((-1, name, None, self.scope, value))
 
@@ -418,7 +422,7 @@ class _Reader:
                     self.attributes.append((-1, text, value, self.scope, typed))
 
     def _exported(self, node: Node) -> None:
-        """`module.exports = {a, b: c}`"""
+        """`module.exports = {a, b: c}`, `export default {a, b: c}`: the object stands for the file."""
         for child in node.named_children:
             if child.type == "shorthand_property_identifier":
                 self.attributes.append((-1, f"exports.{self.words(child)}", child, self.top, ""))
@@ -515,8 +519,11 @@ class _Reader:
         written = written.removesuffix("()")
         first, _, rest = written.partition(".")
         value = self.names.value(first, scope)
-        if value is not None and not rest:
-            return "", ""  # a local variable is called
+        if value is not None and not rest:  # a local variable is called
+            member = self.names.member(first, scope) if not value else ""
+            if role != CALL or value.endswith("()") or not (value or member):
+                return "", ""
+            return self._rpartition(value or f"{UNKNOWN}.{member}")
         if not rest and role == CALL and (owner := scope.implicit_object) is not None:
             written = f"{UNKNOWN}{owner.rpartition('.')[2]}.{written}"  # its member, or a function
         if value is not None:

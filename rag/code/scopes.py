@@ -15,6 +15,8 @@ _SELVES = frozenset({"self", "this", "cls", "Self", "$this", "static"})
 class LexicalScope:
     """A function, class or closure while it is read. `bound` maps its local names to their values.
 
+    `members` maps those that are taken out of an object to what they are called in it.
+
     `kind` is "top" for the file itself, the only one without an `outer` scope. `number` is the definition it
     is, or that it is in; `self_name` is the variable that holds the object; `receiver` is what `this` is in a
     lambda of Kotlin that has one, "" if that is unknown.
@@ -27,6 +29,7 @@ class LexicalScope:
     is_named: bool = False
     self_name: str = ""
     bound: dict[str, str] = field(default_factory=dict)
+    members: dict[str, str] = field(default_factory=dict)
     open_names: set[str] = field(default_factory=set)
     receiver: str | None = None
 
@@ -71,6 +74,14 @@ class LocalNames:
         if value is None:
             return written
         return f"{value}{'()' if called else ''}{dot}{rest}" if value else ""
+
+    @staticmethod
+    def member(name: str, scope: LexicalScope) -> str:
+        """Return what a local name is called in the object that it is taken out of, "" for another one."""
+        inner: LexicalScope | None = scope
+        while inner is not None and name not in inner.bound:
+            inner = inner.outer
+        return inner.members.get(name, "") if inner is not None else ""
 
     def value(self, first: str, scope: LexicalScope, depth: int = 0) -> str | None:
         """Return what the first name of an expression means: "" if it is local and unknown, None if it

@@ -60,6 +60,7 @@ class UseSearch:
         self._blocks = [one for one in targets if one.unit == "section"]
         self.classes: set[str] = set()
         self._reaching: dict[str, bool] = {}
+        self._values: dict[tuple[str, str], bool] = {}
         self._judged: dict[str, Sequence[tuple[CodeUse, Meaning]]] = {}
         self.names: set[str] = {name for t in targets for name in (t.name, t.name.rpartition(".")[2])}
         for target, value in [(t, Value("def", t.path, self.files.file(t.path).number(t))) for t in targets]:
@@ -263,13 +264,35 @@ class UseSearch:
         what it may mean.
         """
         values = self.meanings.resolve(file, use)
-        resolved = file.language in RESOLVED
+        resolved = file.language in RESOLVED or self._can_mean_nothing_else(file, use)
         if hits := [value for value in values if value in self.targets]:
             same = len(hits) == len(values) or all(value.path == hits[0].path for value in values)
             return resolved and same, values
         if values and resolved:
             return False if self._through(file, use, values) else None, values
         return False if self._is_possible(file, use) else None, values
+
+    def _can_mean_nothing_else(self, file: LoadedFile, use: Reference) -> bool:
+        """Return whether a bare call of C++ can mean nothing but a target: all definitions of its name are
+        targets, no value of the repository or of the file has it, and it is no member of a class of a library
+        that the class around extends.
+        """
+        if file.language != "cpp" or use.role != CALL or use.receiver or use.name in COMMON:
+            return False
+        every = (Value("def", other.path, number) for other, number in self._definitions(use.name))
+        if not all(value in self.targets for value in every) or self._is_value(file, use.name):
+            return False
+        around = use.within >= 0 and self.meanings.owner(Value("def", file.path, use.within))
+        return not around or self.meanings.is_within_repository(around)
+
+    def _is_value(self, file: LoadedFile, name: str) -> bool:
+        """Return whether something that can be called has a name, such as a field with a function."""
+        if (file.path, name) not in self._values:
+            declared = re.compile(rf"(?:\*\s*|[\w>]\s*&&?\s*|>\s+){re.escape(name)}\s*[),;={{]")
+            others = [self.files.file(path) for path in sorted(self.files.definers(name))[:MAX_FILES]]
+            is_known = any(one.name == name for other in others for one in other.values)
+            self._values[file.path, name] = is_known or bool(declared.search(self.files.text(file.path)))
+        return self._values[file.path, name]
 
     def _through(self, file: LoadedFile, use: Reference, values: Values) -> str:
         """Return the interface or base class whose method a call names, if a target may run there."""

@@ -268,6 +268,32 @@ def test_unpacked_values_and_casts_of_typescript_have_types():
     assert certain == [("a.ts", 5), ("a.ts", 7), ("b.ts", 4), ("b.ts", 6), ("b.ts", 7), ("b.ts", 10)]
 
 
+def test_a_function_that_is_taken_out_of_an_object_is_called():
+    files = {
+        "lib.ts": "async function query() {}\nexport default { query, more: query };\n",
+        "old.js": "function run() {}\nmodule.exports = { run };\n",
+        "a.ts": (
+            "import lib from './lib';\n"
+            "function one() {\n  const { query } = lib;\n  return query();\n}\n"
+            "function two() { const { query: q } = lib; return q(); }\n"
+            "function three() { lib.query(); lib.more(); }\n"
+            "function four(api) { const { query } = api; query(); }\n"
+            "const five = ({ query }) => query();\n"
+            "function six() { const q = lib.query; q(); }\n"
+            "function seven(query) { query(); }\n"
+        ),
+        "b.js": "const old = require('./old');\nfunction one() {\n  const { run } = old;\n  run();\n}\n",
+        "c.py": "import d\n\ndef one():\n    f = d.work\n    f()\n    made = d.Work()\n    made()\n",
+        "d.py": "def work(): pass\n\nclass Work: pass\n",
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "query") == [("a.ts", line, True) for line in (4, 6, 7, 10)]
+    assert [use.line for use in graph.unresolved(graph.definitions("query"), "call")] == [8, 9]
+    assert called(graph, "run") == [("b.js", 4, True)]
+    assert called(graph, "work") == [("c.py", 5, True)]
+    assert called(graph, "Work") == [("c.py", 6, True)]
+
+
 def test_what_a_module_of_javascript_is_made_to_be():
     files = {
         "shape.js": "module.exports = class Shape {\n  constructor(x) {}\n}\n",
@@ -603,6 +629,27 @@ BOXES = {
 @pytest.mark.parametrize("path", BOXES)
 def test_generic_types_are_bases(path):
     assert [line for line, _ in subclasses(path, BOXES[path], "Box")] == [2, 3]
+
+
+GREETING = "void greet(int n) {}\n"
+CALLS_OF_CPP = {
+    "void plain() { greet(1); }": [True],
+    "class Own {}; class Sub : public Own { void act() { greet(1); } };": [True],
+    "class Widget : public QWidget { void act() { greet(1); } };": [False],
+    "class Widget : public QWidget { void act(); };\nvoid Widget::act() { greet(1); }": [False],
+    "struct Field { void (*greet)(int); void run() { greet(1); } };": [False],
+    "void given(const std::function<void(int)>& greet) { greet(1); }": [False],
+    "std::function<void(int)> greet = make();\nvoid run() { greet(1); }": [False],
+    "void run() { auto greet = [](int n) {}; greet(1); }": [],
+    "void object(Other& o) { o.greet(1); }": [False],
+}
+
+
+@pytest.mark.parametrize("text", CALLS_OF_CPP)
+def test_a_bare_call_of_cpp_is_certain_if_it_can_mean_nothing_else(text):
+    graph = survey_of({"a.cpp": GREETING, "b.cpp": text}).graph
+    found = graph.callers([one for one in graph.definitions("greet") if one.path == "a.cpp"])
+    assert [use.certain for use in found] == CALLS_OF_CPP[text]
 
 
 def test_modules_that_import_all_names_of_each_other_are_searched_in_bounded_time():

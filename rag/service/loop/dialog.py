@@ -303,8 +303,7 @@ class Dialog:
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         code = self._to_show(found, turns, as_found=as_found, leads=leads)
-        is_answered = has_looked or is_small_talk(question)
-        confidence, warned = (confidence, "") if is_answered else self._warned(confidence, found)
+        confidence, warned = self._warned(confidence, found, has_looked or is_small_talk(question))
         prompt = compose(
             PromptInput(
                 question=question,
@@ -373,10 +372,14 @@ class Dialog:
                 first.append(hit)
         return first
 
-    def _warned(self, confidence: Confidence | None, found: RetrievalResult) -> tuple[Confidence | None, str]:
+    def _warned(
+        self, confidence: Confidence | None, found: RetrievalResult, is_answered: bool
+    ) -> tuple[Confidence | None, str]:
         """Return the confidence, without an answer where a question is about a file that is not there, and
-        the warning before the answer.
+        the warning before the answer; none if the question is answered.
         """
+        if is_answered:
+            return confidence, ""
         missing = None if found.code_facts else missing_file(self.searched, found)
         if missing is None:
             return confidence, self._warning(confidence, found)

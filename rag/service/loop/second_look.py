@@ -21,7 +21,7 @@ from rag.retrieval.shown_definition import hit_of_lines
 from rag.service.checks.recall import recall
 from rag.service.loop.dialog import Dialog
 from rag.service.repositories.repository import Repository
-from rag.service.tools.explore import explore
+from rag.service.tools.explore import explore, more_places
 from rag.service.tools.explored_definitions import ExploredPlace
 from rag.service.tools.search import nothing_within, within
 from rag.service.tools.unread import WARNING_SECONDS, text_note, uses_note
@@ -167,11 +167,12 @@ def _explored(dialog: Dialog, query: str, seen: Lines) -> Found:
         )
         parts += [part for place in found.places for part in _parts_of(repository, place)]
         if found.more:
-            notes.append(f"{counted(len(found.more), 'more place')} in {repository.source.name}")
+            where = f" in {repository.source.name}" * (len(dialog.searched) > 1)
+            notes.append(f"{more_places(found.more)}{where}")
     if not parts:
         again = " that was not shown before" if seen else ""
         return Found((FoundPart(f"nothing{again} was found"),), "0 places")
-    rest = [FoundPart(f"{'; '.join(notes)}: search again with more exact words")] if notes else []
+    rest = [FoundPart(f"{'; '.join(notes)}; or search again with more exact words")] if notes else []
     return Found((*parts, *rest), counted(len(parts), "place"))
 
 

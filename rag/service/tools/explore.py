@@ -50,8 +50,9 @@ _MAX_PARTS = 6
 _SHARES_OF_LEADS = {True: (0.5, 0.8), False: (0.4, 0.6)}
 """The shares of the budget for the first definition that is shown whole, and for all of them: of a question
 for one place, and for several."""
-_TOKENS_OF_REST, _MORE_NAMED = 80, 6
-"""What the sentence on further places has at most, usually, and how many of them it names."""
+_TOKENS_OF_REST, _MORE_NAMED, _MORE_CHARS = 80, 6, 240
+"""What the sentence on further places has at most, usually; how many of them it names, in how many
+characters."""
 _MIN_LEADS, _TOKENS_OF_LEAD = 3, 300
 """At least so many of them are tried, and one for so many tokens of the budget."""
 _MAX_BLOCK_LINES = 10
@@ -136,7 +137,7 @@ def explore(
         return _overview(repository, counter, budget)
     said = _in_code_words(repository, in_code_words, depth)
     weak = room > 2 * DEPTH
-    found = [places_of(repository, *one, with_weak=weak) for one in results]
+    found = [places_of(repository, *one, with_weak=weak, is_alone=not said) for one in results]
     first = [places_of(repository, *one, with_weak=False, in_code_words=True) for one in said]
     doubt = _doubt(repository, results, said, reach) if len(parts) == 1 and not changed and not seen else ""
     remarks = list(
@@ -411,11 +412,7 @@ def _text_of(places: Sequence[ExploredPlace]) -> str:
 
 def _rest(more: Sequence[ExploredPlace], before: str, next_places: str) -> str:
     """Return a sentence on what is not shown, then the one on what was sent before; "" if everything is."""
-    if not more:
-        return before
-    named = _places_by_file([(place.path, place.lines[0][0]) for place in more[:_MORE_NAMED]])
-    rest = ", …" if len(more) > _MORE_NAMED else ""
-    return f"{counted(len(more), 'more place')}: {named}{rest}; {next_places}. {before}".rstrip()
+    return " ".join(filter(None, [f"{more_places(more)}; {next_places}." if more else "", before]))
 
 
 def _sent_before(repeated: Mapping[str, Iterable[int]], counter: TokenCounter, room: int) -> str:
@@ -430,6 +427,14 @@ def _sent_before(repeated: Mapping[str, Iterable[int]], counter: TokenCounter, r
     left = len(repeated) - len(named)
     named += [f"and lines of {counted(left, 'more file')}"] if left else []
     return f"Also here, but sent before: {'; '.join(named)}." if named else ""
+
+
+def more_places(more: Sequence[ExploredPlace]) -> str:
+    """Return how many places are not shown, and where the first is, and others if these are short enough."""
+    named = [(place.path, place.lines[0][0]) for place in more[:_MORE_NAMED]]
+    while len(named) > 1 and len(_places_by_file(named)) > _MORE_CHARS:
+        named.pop()
+    return f"{counted(len(more), 'more place')}: {_places_by_file(named)}{', …' * (len(more) > len(named))}"
 
 
 def _places_by_file(places: Sequence[tuple[str, int]]) -> str:

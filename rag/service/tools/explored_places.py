@@ -99,13 +99,17 @@ def places_of(
     *,
     with_weak: bool,
     in_code_words: bool = False,
+    is_alone: bool = False,
 ) -> FoundPlaces:
     """Return the places for one part of a question: those in files that it names, then the most certain.
 
-    Ranked chunks with few of the words are left out unless `with_weak`. The names of a part that is
-    `in_code_words` are guesses: what they name comes after what the words find.
+    Ranked chunks with few of the words are left out unless `with_weak`, or if the part `is_alone`, without
+    texts in the code's words, and nothing is named in it: then words alone lead to the answer. The names of a
+    part that is `in_code_words` are guesses: what they name comes after what the words find.
     """
-    return _Part(repository, part, result).places(with_weak=with_weak, in_code_words=in_code_words)
+    found = _Part(repository, part, result)
+    is_named = not is_alone or bool(found.names or found.matches or found.first or found.frames)
+    return found.places(with_weak=with_weak or not is_named, in_code_words=in_code_words)
 
 
 class _Part:

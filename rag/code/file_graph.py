@@ -202,7 +202,7 @@ class FileGraph:
     @property
     def referred_names(self) -> set[str]:
         """The names of its references, and those that its imports take and give; "" is none."""
-        imported = {name for one in self.imports for pair in one.names for name in pair}
+        imported = {name for one in self.imports for pair in one.renamed for name in pair}
         found = self.references
         columns = (found if isinstance(found, References) else References(found)).columns
         return (imported | {columns.texts[number] for number in set(columns.names)}) - {""}

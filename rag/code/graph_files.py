@@ -366,9 +366,9 @@ class LoadedFiles:
                     within = file.qualified(imported.within)
                     yield CodeUse(file.path, imported.start, within, "import", certain=False)
 
-    def imported(self, file: LoadedFile, module: str, name: str) -> list[Binding]:
+    def imported(self, file: LoadedFile, module: str, name: str, there: str = "") -> list[Binding]:
         """Return what a path in an expression leads to, as an import of it would."""
-        return self._resolver.bindings(file.path, file.language, Import(module, (("", name),), 0, 0))
+        return self._resolver.bindings(file.path, file.language, Import(module, ((there, name),), 0, 0))
 
 
 def in_package(folder: str) -> str:

@@ -32,6 +32,12 @@ class Import:
     within: int = -1
     types_only: bool = False
 
+    @property
+    def renamed(self) -> list[tuple[str, str]]:
+        """The names, those of Rust by the end of their path: (`run`, `go`) of `use crate::a::run as go`."""
+        last = self.module.rpartition("::")[2] if "::" in self.module else ""
+        return [(there or last, here) for there, here in self.names]
+
 
 def _text(node: Node | None) -> str:
     return composed(node.text.decode("utf-8", "replace")) if node is not None and node.text else ""
@@ -95,6 +101,8 @@ def _required(node: Node) -> list[Import]:
     if source is None or _text(node.child_by_field_name("function")) not in _LOADERS:
         return []
     holder, member = node.parent, ""
+    while holder is not None and holder.type in ("await_expression", "parenthesized_expression"):
+        holder = holder.parent
     if holder is not None and holder.type == "member_expression":
         member, holder = _text(holder.child_by_field_name("property")), holder.parent
     bound = holder.child_by_field_name("name") if holder is not None else None

@@ -159,6 +159,8 @@ class NameResolution:
             is_brought = parts[0] in self.files.bound(file)
             if not is_brought and (found := self._rust_path(file, parts, depth)):
                 return found  # in another crate of the repository
+        if file.language in ("java", "kotlin") and len(parts) > 1 and values == (_EXTERNAL,):
+            values, parts = self._packaged(file, parts, depth) or (values, parts)
         if parts[0].endswith("()") and parts[0] not in ("super()",):
             values = self._called(values, depth, parts[0])
             if values == (_EXTERNAL,) and is_around(file, parts[0]):
@@ -272,6 +274,17 @@ class NameResolution:
             for number in file.named.get(last, ())
             if file.graph.definitions[number].unit == "c" and file.qualified(number) == name
         )
+
+    def _packaged(self, file: LoadedFile, parts: list[str], depth: int) -> tuple[Values, list[str]] | None:
+        """Return what a name with its package means, such as `org.app.Lib`, and it without the package."""
+        last = next((n for n, part in enumerate(parts) if not part[:1].islower()), len(parts) - 1)
+        path = ".".join(parts[: last + 1]).removesuffix("()")
+        if not last or "(" in path:
+            return None
+        name = path.rpartition(".")[2]
+        found = self.files.imported(file, path, name, there=name)
+        values = self._joined(self._bound_value(binding, depth) for binding in found)
+        return (values, parts[last:]) if values else None
 
     def _rust_path(self, file: LoadedFile, parts: list[str], depth: int) -> Values:
         found = self.files.imported(file, "::".join(parts), parts[-1])

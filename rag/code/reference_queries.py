@@ -18,6 +18,8 @@ _PYTHON = """
 (parameters (identifier) @parameter)
 (lambda_parameters (identifier) @bind)
 (default_parameter name: (identifier) @bind)
+(default_parameter value: [(identifier) (attribute)] @default_value)
+(typed_default_parameter value: [(identifier) (attribute)] @default_value)
 (list_splat_pattern (identifier) @bind)
 (dictionary_splat_pattern (identifier) @bind)
 (typed_parameter) @typed
@@ -69,6 +71,7 @@ _JAVASCRIPT = """
 (call_expression function: (import) arguments: (arguments . (string))) @import
 (call_expression function: [(identifier) (super)] @call)
 (call_expression function: (member_expression) @method)
+(call_expression function: (parenthesized_expression) @call)
 (new_expression constructor: [(identifier) (member_expression)] @call)
 (arrow_function parameter: (identifier) @bind)
 (variable_declarator name: (identifier)) @assign
@@ -102,6 +105,7 @@ _JSX = """
 (jsx_opening_element name: (identifier) @call)
 """
 _TYPESCRIPT = """
+(call_expression function: (non_null_expression) @call)
 (class_declaration name: (type_identifier) @name) @class
 (abstract_class_declaration name: (type_identifier) @name) @class
 (interface_declaration name: (type_identifier) @name) @class
@@ -239,7 +243,7 @@ QUERIES = {
 (catch_formal_parameter name: (identifier) @bind)
 (method_invocation) @method
 (object_creation_expression type: (type_identifier) @call)
-(method_reference (identifier) @mention . )
+(method_reference) @mention
 """,
     "kotlin": """
 (class_declaration name: (identifier) @name) @class

@@ -69,6 +69,8 @@ _NAMING = ("name", "bind", "member")
 _ANY_IDENTIFIER = ("ruby", "elixir")
 """The languages in which any identifier may be a call, and the head of a function is one."""
 _ORDER = {"decorator": 0, "modifier": 1, "function": 0, "class": 0, "closure": 0}
+_OF_FUNCTIONS = frozenset({"apply", "bind", "call"})
+"""Methods of JavaScript's functions, which call them."""
 _CHAIN = re.compile(r"[\w$.()]+")
 _ON_ITEM, _ON_RECEIVER = ("let", "also"), ("apply", "run")
 """Functions of Kotlin: their lambda has the object before the dot as `it`, or as `this`; they return it."""
@@ -422,7 +424,7 @@ class _Reader:
                     self.attributes.append((-1, text, value, self.scope, typed))
 
     def _exported(self, node: Node) -> None:
-        """`module.exports = {a, b: c}`, `export default {a, b: c}`: the object stands for the file."""
+        """`module.exports = {a, b: c}`, `export default {a, b: c}`: the object is that of the file."""
         for child in node.named_children:
             if child.type == "shorthand_property_identifier":
                 self.attributes.append((-1, f"exports.{self.words(child)}", child, self.top, ""))
@@ -464,6 +466,9 @@ class _Reader:
 
     def on_method(self, node: Node) -> None:
         self.on_call(node)
+        name, function = node.child_by_field_name("property"), node.child_by_field_name("object")
+        if name is not None and function is not None and self.words(name) in _OF_FUNCTIONS:
+            self.on_call(function)
 
     def on_token(self, node: Node) -> None:
         """A name with arguments in those of a macro of Rust, which the grammar leaves as they are."""
@@ -484,6 +489,10 @@ class _Reader:
 
     def on_mention(self, node: Node) -> None:
         self.raw.append((MENTION, node, self.scope))
+
+    def on_default_value(self, node: Node) -> None:
+        """The default of a parameter means what it means outside of the function."""
+        self.raw.append((MENTION, node, self.scope.outer or self.scope))
 
     def on_base(self, node: Node) -> None:
         self.raw.append((BASE, node, self.scope))

@@ -126,7 +126,7 @@ class UseSearch:
                     continue
                 found[file.path] = file
                 for imported in file.graph.imports:
-                    for there, here in imported.names:
+                    for there, here in imported.renamed:
                         if there in self.names and here not in self.names and here not in ("", "*"):
                             self.names.add(here)
                             pending.append(here)

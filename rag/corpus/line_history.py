@@ -18,9 +18,14 @@ MAX_SECONDS = 2.0
 _LOG_SHARE = 0.7
 """The share of the time for all commits of the lines; the rest is for the authors of the present lines."""
 _MAX_COMMITS = 200
-_FORMAT = "%H%x00%<(80,trunc)%aN%x00%as%x00%<(250,trunc)%s%x00%<(1200,trunc)%b%x00"
+_FORMAT = "%x00%H%x00%<(80,trunc)%aN%x00%as%x00%<(250,trunc)%s%x00%<(1200,trunc)%b%x00"
+_COMMIT = re.compile(r"\0([0-9a-f]{40,64})\0([^\0]*)\0(\d{4}-\d\d-\d\d)\0([^\0]*)\0([^\0]*)\0")
 _SAFE = ["--no-textconv", "--no-ext-diff"]
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+_CHANGED = re.compile(r"^(?:\+(?!\+\+ )|-(?!-- ))(.*)", re.MULTILINE)
+_RENAMED = re.compile(r"^rename from (.*)", re.MULTILINE)
+_MAX_BYTES, _MAX_PATCH_CHARS = 32 << 20, 2_000
+"""How much is read of what all commits changed, and kept of what one did."""
 _ADDRESS = re.compile(r"[^\s<>@]{1,100}@[^\s<>@]{1,255}")
 _TRAILER = re.compile(r"[A-Za-z-]+-(?:by|id): |\(?cherry picked from", re.IGNORECASE)
 
@@ -29,7 +34,8 @@ _TRAILER = re.compile(r"[A-Za-z-]+-(?:by|id): |\(?cherry picked from", re.IGNORE
 class Change:
     """A commit that changed the lines. `author` is a name without address, `date` a day.
 
-    `subject` and `body` are one line each, without addresses and trailers.
+    `subject` and `body` are one line each, without addresses and trailers; `lines` are those that it added or
+    removed, of many the first; `renamed_from` is the path that a file had before, "" if it was not renamed.
     """
 
     commit: str
@@ -37,6 +43,8 @@ class Change:
     date: str
     subject: str
     body: str = ""
+    lines: str = ""
+    renamed_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,9 @@ def _last_line(output: bytes) -> str:
     return output.decode("utf-8", "replace").rstrip().rpartition("\n")[2]
 
 
-def history_of_lines(root: Path, commit: str | None, path: str, first: int, last: int) -> LineHistory:
+def history_of_lines(
+    root: Path, commit: str | None, path: str, first: int, last: int, *, whole: bool = False
+) -> LineHistory:
     """Return the commits that changed lines of a file in a folder, which may differ from the commit.
 
     Args:
@@ -100,6 +110,7 @@ def history_of_lines(root: Path, commit: str | None, path: str, first: int, last
         path: the file, relative to the folder.
         first: the first line, as it is in the folder now.
         last: the last line (inclusive).
+        whole: whether the commits of the whole file are meant, with those that only renamed it.
     """
     if commit is None:
         return LineHistory(note="the folder has no git history")
@@ -107,7 +118,7 @@ def history_of_lines(root: Path, commit: str | None, path: str, first: int, last
         before, is_edited = _committed_lines(root, commit, path, first, last)
         if before is None:
             return LineHistory(note="it is not committed yet", is_edited=True)
-        found = _history(root, commit, path, *before)
+        found = _history(root, commit, path, *before, whole)
     except (GitError, SourceError):
         return LineHistory(note="git cannot read the history")
     return LineHistory(found.changes, found.note, is_edited)
@@ -134,14 +145,17 @@ def _committed_lines(
     return (max(start, 1), end), is_edited
 
 
-@lru_cache(maxsize=256)
-def _history(root: Path, commit: str, path: str, first: int, last: int) -> LineHistory:
+@lru_cache(maxsize=64)
+def _history(root: Path, commit: str, path: str, first: int, last: int, whole: bool) -> LineHistory:
     """Return the commits of lines at a commit, which never change."""
     shallow = run_git(["rev-parse", "--is-shallow-repository"], cwd=root, timeout_s=MAX_SECONDS)
     note = "the history is cut off: it is a shallow clone" if shallow.strip() == b"true" else ""
     until = time.monotonic() + MAX_SECONDS
     try:
-        changes = log_of_lines(root, commit, path, first, last)
+        try:
+            changes = log_of_lines(root, commit, path, 0 if whole else first, last)
+        except GitError:  # a clone may lack contents that only its renames need
+            changes = log_of_lines(root, commit, path, first, last)
     except SourceError:
         note = note or f"all commits could not be read within {MAX_SECONDS:g} seconds"
         return LineHistory(blamed(root, commit, path, first, last, until - time.monotonic()), note)
@@ -153,15 +167,20 @@ def _history(root: Path, commit: str, path: str, first: int, last: int) -> LineH
 def log_of_lines(root: Path, commit: str, path: str, first: int, last: int) -> tuple[Change, ...]:
     """Return the commits that changed lines, newest first, one more than the maximum if there are more.
 
+    Those of the whole file if the first line is 0.
+
     Raises:
         GitError: git cannot read them.
         SourceError: the time is up.
     """
-    command = ["log", f"-L{first},{last}:{path}", "-s", f"--max-count={_MAX_COMMITS + 1}", "--no-notes"]
+    of_lines = [f"-L{first},{last}:{path}", commit]
+    of_file = ["--follow", "-p", "-U0", commit, "--", f":(literal){path}"]
+    command = ["log", f"--max-count={_MAX_COMMITS + 1}", "--no-notes", *_SAFE, "--no-color"]
     output = run_git(
-        [*command, *_SAFE, "--no-color", f"--format={_FORMAT}", commit],
+        [*command, f"--format={_FORMAT}", *(of_lines if first else of_file)],
         cwd=root,
         timeout_s=MAX_SECONDS * _LOG_SHARE,
+        max_bytes=_MAX_BYTES,
     )
     return _changes(output)
 
@@ -185,11 +204,20 @@ def blamed(root: Path, commit: str, path: str, first: int, last: int, timeout_s:
 
 
 def _changes(output: bytes) -> tuple[Change, ...]:
-    fields = [field.strip() for field in output.decode("utf-8", "replace").split("\0")]
-    rows = zip(*[iter(fields[: len(fields) // 5 * 5])] * 5, strict=True)
-    return tuple(
-        Change(commit, author.partition("@")[0].strip() or "unknown", date, _clean(subject), _body(body))
-        for commit, author, date, subject, body in rows
+    _, *fields = _COMMIT.split(output.decode("utf-8", "replace"))
+    return tuple(_change(*row) for row in zip(*[iter(fields)] * 6, strict=True))
+
+
+def _change(commit: str, author: str, date: str, subject: str, body: str, patch: str) -> Change:
+    renamed = _RENAMED.search(patch)
+    return Change(
+        commit,
+        author.partition("@")[0].strip() or "unknown",
+        date,
+        _clean(subject),
+        _body(body),
+        "\n".join(_CHANGED.findall(patch))[:_MAX_PATCH_CHARS],
+        _clean(renamed[1]) if renamed else "",
     )
 
 

@@ -6,7 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-Asks = Literal["changed", "introduced"]
+from rag.retrieval.kinds.recognition import asking_part
+
+Asks = Literal["changed", "introduced", "event"]
+"""What is asked: the last change, the first one, or the one that did what the question says, if one did."""
 
 MADE = r"(?:added|introduced|created|written|implemented|born)"
 CHANGED = r"(?:changed|modified|edited|touched|updated|rewritten|refactored|altered)"
@@ -32,10 +35,21 @@ _PATTERNS: Mapping[Asks, str] = {
             rf"\b(?:when did\b{_GAP}|why did {_ANYONE} )(?:add|introduce|create)\b",
         )
     ),
+    "event": "|".join(
+        (
+            r"\b(?:which|what) (?:commit|revision)s?\b",
+            rf"\b(?:when|why)(?: and \w+)? {PAST}\b",
+            r"\b(?:which|what) change\b(?! (?:can|do|in|is|must|of|should|would)\b)",
+        )
+    ),
 }
+_MAX_EVENT_CHARS = 300
+"""A longer text reports what happened rather than asks for a change."""
 _QUESTIONS = {asks: re.compile(pattern, re.IGNORECASE) for asks, pattern in _PATTERNS.items()}
 
 
 def asked_history(text: str) -> Asks | None:
     """Return what a question asks about a history; None if it is another question."""
-    return next((asks for asks, pattern in _QUESTIONS.items() if pattern.search(text)), None)
+    asked = asking_part(text)
+    found = next((asks for asks, pattern in _QUESTIONS.items() if pattern.search(asked)), None)
+    return None if found == "event" and len(asked) > _MAX_EVENT_CHARS else found

@@ -211,7 +211,8 @@ def _about(
     there are none, what it means is returned besides.
     """
     found, document = working_set(past), None
-    is_history = asked_history(question.text) is not None and not (question.names or question.paths)
+    is_history = asked_history(question.text) in ("changed", "introduced")
+    is_history = is_history and not (question.names or question.paths)
     is_use = bare_pronoun(question.text) != "" and relation_of(question.text) is not None
     first = found[0].place if found and (is_history or is_use) else None
     if first and (is_document(first) or (is_use and not (is_code(first) or is_defined(first)))):

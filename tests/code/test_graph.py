@@ -294,6 +294,59 @@ def test_a_function_that_is_taken_out_of_an_object_is_called():
     assert called(graph, "Work") == [("c.py", 6, True)]
 
 
+IDIOMS = {
+    "lib.ts": (
+        "export function work(x: number) { return x; }\n",
+        {
+            "a1.ts": "const { work } = await import('./lib');\nwork(1);\n",
+            "a2.ts": "import { work } from './lib';\nwork.call(null, 1);\n",
+            "a3.ts": "import { work } from './lib';\nwork!(1);\n",
+            "a4.ts": "import { work } from './lib';\n(work as any)(1);\n",
+        },
+    ),
+    "p/Lib.java": (
+        "package p;\npublic class Lib { public static int work(int x) { return x; } }\n",
+        {
+            "a1.java": "class A1 {\n  int a() { return p.Lib.work(1); } }\n",
+            "a2.java": "class A2 extends p.Lib {\n  int a() { return work(1); } }\n",
+        },
+    ),
+    "src/main/kotlin/p/Lib.kt": (
+        "package p\nfun work(x: Int): Int = x\n",
+        {"src/main/kotlin/q/A1.kt": "package q\nfun a1() = p.work(1)\n"},
+    ),
+    "src/lib.rs": (
+        "pub fn work(x: i32) -> i32 { x }\npub mod a1;\n",
+        {
+            "src/a1.rs": "use super::work as go;\nfn a1() { go(1); }\n",
+            "Cargo.toml": '[package]\nname = "a"\n',
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("path", IDIOMS)
+def test_a_call_is_certain_however_it_is_written(path):
+    text, files = IDIOMS[path]
+    graph = survey_of({path: text, **files}).graph
+    found = graph.callers([one for one in graph.definitions("work") if one.path == path])
+    assert [(use.path, use.line, use.certain) for use in found] == [
+        (each, 2, True) for each in files if each != "Cargo.toml"
+    ]
+
+
+def test_references_to_a_function_and_defaults_mention_it():
+    files = {
+        "p/Lib.java": "package p;\npublic class Lib { public static int work(int x) { return x; } }\n",
+        "a.java": "import p.Lib;\nclass A { Function<Integer, Integer> f = Lib::work; }\n",
+        "b.py": "def go(x): pass\n\n\ndef one(go=go, then: int = go): go(1)\n",
+    }
+    graph = survey_of(files).graph
+    for name, at in {"work": ("a.java", 2), "go": ("b.py", 4)}.items():
+        found = graph.uses(graph.definitions(name))
+        assert {(use.path, use.line, use.role) for use in found} == {(*at, "mention")}
+
+
 def test_what_a_module_of_javascript_is_made_to_be():
     files = {
         "shape.js": "module.exports = class Shape {\n  constructor(x) {}\n}\n",

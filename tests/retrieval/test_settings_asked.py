@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rag.retrieval.kinds.recognition import kinds_of
 from rag.retrieval.kinds.value import value_at
 from rag.retrieval.search import Searcher, search, search_in_turn
 from rag.service import Engine
@@ -30,6 +31,7 @@ FILES = {
     '    return """\n    of UPLOAD_LIMIT\n    """\n',
     "deploy/main.yml": "kiln_hosts: []\n# the most bytes\nUPLOAD_LIMIT: 5\n",
     "deploy/kiln.conf.j2": "# the default is low\nupload {{ UPLOAD_LIMIT }}\n# default\n",
+    "deploy/kinds.yml": "py: python3\n",
     "docs/settings.md": "# Settings\n\n## `BODY_LIMIT`\n\nThe most bytes of a body.\n",
 }
 
@@ -119,3 +121,45 @@ def test_a_set_of_names_that_is_written_as_a_map_gives_no_values() -> None:
         settings = [*names[:row], line, *names[row + 1 :]]
         assert value_at(settings, 3, len("    'wait"), is_code=True) == ("true", False)
     assert value_at(names, 3, len("    'wait"), is_code=False) == ("true", False), "switches that are all on"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name", "value"),
+    [
+        (["if form in ('PNG', 'TIFF'):"], "PNG", ""),
+        (["styles = @('auto', 'full', 'plain')"], "full", ""),
+        (["choices = ['auto', 'full', 'plain']"], "full", ""),
+        (['port = env("PORT", 80)'], "PORT", "80"),
+        (['flags.IntVar(&at, "port", 80, "the port")'], "port", "80"),
+        (["port = env(", '    "PORT", 80)'], "PORT", "80"),
+        (["parts = [", "    'full', 'plain',"], "full", ""),
+        (['if [ "$PORT" = "80" ]; then'], "PORT", ""),
+        (["[[ $PORT = 80 ]] || exit"], "PORT", ""),
+        (["if (port === 80) {"], "port", ""),
+    ],
+)
+def test_a_text_beside_another_one_or_compared_is_no_default(lines: list[str], name: str, value: str):
+    end = lines[-1].index(name) + len(name)
+    assert value_at(lines, len(lines), end, is_code=True) == (value, bool(value))
+
+
+@pytest.mark.parametrize(
+    "question", ["What is set by default in app/reader.py?", "Which default has reader.py?"]
+)
+def test_the_end_of_a_path_is_no_setting(searchers: list[Searcher], question: str):
+    facts = search(searchers, question).code_facts
+    assert facts is None or facts.subject != "py"
+
+
+STATED = {
+    "The limit of uploads is an option. Where is UPLOAD_LIMIT handed on?": False,
+    "Bodies have a limit by default. Where is BODY_LIMIT compared?": False,
+    "Where is UPLOAD_LIMIT printed? I know that it is an option.": False,
+    "I know UPLOAD_LIMIT. What is the default of BODY_LIMIT?": True,
+    "Does UPLOAD_LIMIT belong to 'default'?": False,
+}
+
+
+@pytest.mark.parametrize("question", STATED)
+def test_a_setting_is_asked_for_by_the_sentence_that_asks(question: str):
+    assert (SETTING in kinds_of(question)) == STATED[question]

@@ -244,8 +244,14 @@ QUESTIONS = {
     "When did load appear?": "introduced",
     "When did they add load?": "introduced",
     "Why did anyone add load?": "introduced",
-    "Why did the job add a row? It was full.": None,
-    "Why was it slow? load.py was added.": None,
+    "Why did the job add a row? It was full.": "event",
+    "Why was it slow? load.py was added.": "event",
+    "I want the date of the last change. Where is load called?": None,
+    "When was load.py moved to the cache?": "event",
+    "With which change did load become safe?": "event",
+    "Which change in load.py would make it safe?": None,
+    "Since when does load count the rows?": "introduced",
+    "In which commit did load.py lose its lock?": "event",
     "Where is a token created?": None,
     "When is a session created?": None,
     "Who calls load?": None,
@@ -254,6 +260,63 @@ QUESTIONS = {
     "Why does load fail?": None,
     "Where is the chat history stored?": None,
 }
+
+
+MATCHED = {
+    "Since when are empty texts refused in src/sign.py?": ("src/sign.py", "Dan on 2026-06-01"),
+    "When did it become impossible to give it empty text (sign.py)?": ("src/sign.py", "Dan on 2026-06-01"),
+    "Which commit made `sign` refuse texts without letters?": ("sign", "Dan on 2026-06-01"),
+    "Why was src/sign.py changed about links that anyone forged?": ("src/sign.py", "Ann on 2024-03-01"),
+    "Who added the key that `sign` uses?": ("sign", "bob on 2025-04-02"),
+}
+
+
+@pytest.mark.parametrize("question", MATCHED)
+def test_the_commit_that_did_what_the_question_says_comes_first(
+    engine: Engine, folder: Path, question: str
+) -> None:
+    name, by = MATCHED[question]
+    text = THIRD.replace("def sign(text):\n", "def sign(text):\n    assert text\n")
+    committed(folder, text, "Refuse empty texts", author="Dan <d@d.org>", day="2026-06-01")
+    facts = asked(engine, folder, question).code_facts
+    assert facts is not None and facts.subject == name
+    assert facts.summary.startswith((f"`{name}` was changed by {by}", f"`{name}` was introduced by {by}"))
+    assert by in facts.items[0].reason
+
+
+@pytest.mark.parametrize("question", ["When was src/seal.py moved?", "Since when is seal.py renamed?"])
+def test_when_a_file_was_renamed(engine: Engine, folder: Path, question: str) -> None:
+    (folder / "src" / "sign.py").rename(folder / "src" / "seal.py")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "Tidy")
+    committed(folder, "X = 1\n", "Begin again", author="Dan <d@d.org>", day="2026-06-01")
+    facts = asked(engine, folder, question).code_facts
+    assert facts is not None and facts.count == 4 and '("Tidy")' in facts.summary
+    assert facts.summary.startswith("`src/seal.py` was moved or renamed from `src/sign.py` by ")
+
+
+UNMATCHED = (
+    "Why was no colour shown by src/sign.py?",
+    "When was the message sent, and where does src/sign.py print it?",
+    "When was the message sent?",
+    "Why was my text not signed?",
+    "Which change in src/sign.py would be needed for a longer key?",
+    "I want to see the date of the last change. Where is a text signed?",
+    "When was a longer key found to be better, and is it used in src/sign.py?",
+)
+
+
+@pytest.mark.parametrize("question", UNMATCHED)
+def test_a_question_that_no_commit_matches_is_not_about_the_history(
+    engine: Engine, folder: Path, question: str
+) -> None:
+    facts = asked(engine, folder, question).code_facts
+    assert facts is None or facts.kind != "history"
+
+
+def test_a_long_report_is_not_about_a_history() -> None:
+    assert asked_history("Why was load.py slow after the change?") == "event"
+    assert asked_history("Why was load.py slow after the change? " + "It took long?\n" * 30) is None
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

@@ -41,7 +41,7 @@ _INSTANCE = re.compile(
 )
 _DECORATOR = re.compile(r"(?:@|#\[|\[)([^\W\d][\w.]*)")
 _SHAPES = (
-    ("case", re.compile(r"(?:case|when|elif|elsif)\s+([^:=>]{1,80}?)\s*(?::|=>|->|then\b|,|$)")),
+    ("case", re.compile(r"(?:case|when|elif|elsif)\s+([^:=>(!&|<]{1,80}?)\s*(?::|=>|->|then\b|,|$)")),
     ("define", re.compile(r"#\s*define\s+(\w+)")),
     ("key", re.compile(r"(?:['\"]([^'\"]{1,80})['\"]|:(\w+))\s*(?::|=>|=|->)")),
     ("arm", re.compile(r"[(\[]?['\"]([^'\"]{1,80})['\"][)\]]?\s*(?:=>|->)")),

@@ -58,6 +58,8 @@ _REQUEST = re.compile(
 """What a text has that asks for something: a question mark, a word of questions or orders at the beginning of
 a clause, or what is wanted at its beginning ("all routes", "default of the port").
 """
+_ORDER = re.compile(r"\W*(?:please |and |then ){0,2}(?:list|enumerate|show|find|name|give|explain)\b", re.I)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'`(]?[A-Z])|\n+")
 _RELATIONS = {
     "raisers": re.compile(
         rf"\b(?:rais(?:es?|ing)|throw(?:s|ing)?) (?:an? |the )?`?(?-i:[{UPPER}]\w*[{LOWER}]\w*)"
@@ -177,8 +179,9 @@ _NO_LIST = re.compile(
     re.I,
 )
 _SETTINGS = re.compile(
-    r"\b(?:options?|settings?|flags?|switch(?:es)?|parameters?|env(?:ironment)? var(?:iable)?s?|directives?"
-    r"|config\w*|defaults?|by default|fallback|limit|system propert(?:y|ies)|keys? of"
+    r"(?<![\"'`‘“])\b(?:options?|settings?|flags?|switch(?:es)?|parameters?"
+    r"|env(?:ironment)? var(?:iable)?s?|directives?|config\w*|defaults?|by default|fallback|limit"
+    r"|system propert(?:y|ies)|keys? of"
     r"|(?:which|what) variable (?:sets|says|controls|enables|disables|turns|limits|configures|defines)"
     r"|(?:if|when|where|unless) (?:i|we|you|nothing|none|no \w+)\b[^?.,;]{0,20}"
     r"\b(?:say|said|set|given?|specif\w+|configur\w+|nothing|change|pass(?:ed)?)"
@@ -227,7 +230,7 @@ _UNTIL = re.compile(r"\b(?:from|between)\b[^?]{1,200}\b(?:until|till|up to)\b", 
 def kinds_of(text: str) -> list[str]:
     """Return the kinds that a question is of, in the order their rules are tried."""
     whole, text = text, text if len(text) <= 2 * _EACH_END else f"{text[:_EACH_END]}\n{text[-_EACH_END:]}"
-    unquoted = _QUOTED_PHRASE.sub(" ", text)  # its words are not those of the question
+    unquoted = asking_part(_QUOTED_PHRASE.sub(" ", text))  # quoted words are not those of the question
     asked = [
         kind for kind, is_asked in _RECOGNIZED.items() if is_asked(whole if kind == MESSAGE else unquoted)
     ]
@@ -236,9 +239,18 @@ def kinds_of(text: str) -> list[str]:
         others |= {CALLERS, SETTING}  # "What is called from the config until render?"
     if LIST in asked and _ALL.search(text):
         others.add(SETTING)
-    if CALLERS in asked and unquoted == text and is_question(text):
+    if CALLERS in asked and not _QUOTED_PHRASE.search(text) and is_question(text):
         others.add(MESSAGE)  # a name in it may be a word of a message
     return [kind for kind in asked if kind not in others]
+
+
+def asking_part(text: str) -> str:
+    """Return the sentences of a short text that ask or order something, all if none has a question mark: what
+    is only stated before a question does not say what kind of answer that wants.
+    """
+    parts = _SENTENCE_END.split(text.strip()) if len(text) <= _MAX_SETTING_CHARS else []
+    asking = [part for part in parts if part.endswith("?")]
+    return " ".join(part for part in parts if part in asking or _ORDER.match(part)) if asking else text
 
 
 def is_answered_by_rules(text: str) -> bool:

@@ -23,8 +23,9 @@ from rag.code.roles import is_carried, is_generated, is_tool
 from rag.ports import ChunkIndex
 from rag.quoting import code_span, one_line
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
-from rag.retrieval.kinds.recognition import settings_named
+from rag.retrieval.kinds.recognition import asking_part, settings_named
 from rag.retrieval.kinds.value import default_near, is_literal, is_name_of, value_at
+from rag.retrieval.mentions import is_path
 from rag.retrieval.question import last_part
 from rag.retrieval.shown_definition import is_in_test
 from rag.types import CodeFacts, Kind
@@ -49,7 +50,10 @@ _READS = re.compile(r"\b(?:reads?|uses?|used)\b", re.I)
 _DEFAULT = re.compile(r"default", re.I)
 _PREFIX = re.compile(r"(?:prefix\w*|envconfig\.\w+)\W+[\"'](\w+)[\"']", re.I)
 """What says how the environment variables of all settings begin."""
-_ASKS = frozenset("default defaults value values set setting which what how many much long often".split())
+_ASKS = frozenset(
+    "default defaults value values set setting which what how many much long often"
+    " function method class file".split()
+)
 """The words that ask for a default, rather than say of what."""
 _UNIT = r"(?:_?(?:ms|s|secs?|seconds?|minutes?|hours?|days?|bytes|[kmg]b))?"
 """What a name may have after the words that are asked for."""
@@ -112,7 +116,7 @@ def find(asked: Asked) -> CodeFacts | None:
     """
     text, setting = asked.question.question.text, asked.question.setting
     wants_readers = _READS.search(text) is not None
-    names = [setting] if setting else settings_named(text)
+    names = [setting] if setting else settings_named(_without_files(asked, text))
     for name in names:
         every = [one for index in asked.indexes for one in _lines(asked, index, name)]
         found = sorted(every, key=lambda one: one.rank_as_reader if wants_readers else one.rank)
@@ -122,12 +126,23 @@ def find(asked: Asked) -> CodeFacts | None:
     return None if names else _of_words(asked)
 
 
+def _without_files(asked: Asked, text: str) -> str:
+    """Return a text without the paths of indexed files in it: `app.py` is no setting."""
+    for path in asked.question.question.paths:
+        if any(
+            is_path(index.file_path(n), path) for index in asked.indexes for n in range(index.total_files)
+        ):
+            text = text.replace(path, " ")
+    return text
+
+
 def _of_words(asked: Asked) -> CodeFacts | None:
     """Return the lines that give a literal value to a name of the words whose default is asked for; None if
     there are none or many. Those that declare settings come first, then those with the most words near them.
     """
     question = asked.question.question
-    runs = _runs(question.text) if _DEFAULT.search(question.text) else []
+    text = asking_part(question.text)
+    runs = _runs(text) if _DEFAULT.search(text) else []
     wanted = term_set(" ".join(chain.from_iterable(runs)))
     for run, words in ((each, each[first:]) for each in runs for first in range(len(each))):
         found: dict[tuple[str, str], tuple[tuple[int, ...], _Line]] = {}
@@ -204,7 +219,7 @@ def _lines(asked: Asked, index: ChunkIndex, name: str) -> Iterator[_Line]:
     read it by another name.
     """
     aliases = dict[str, None]()
-    held = re.compile(rf"(\w+)\s*(?::\s*[\w&' ]+)?=\s*[\"']{re.escape(name)}[\"']")
+    held = re.compile(rf"(?<![\w.])(\w+)\s*(?::\s*[\w&' ]+)?=\s*[\"']{re.escape(name)}[\"']")
     for file in _files(asked, index, name):
         kind = asked.kind_of(file)
         for one in _in_file(file, name, kind):

@@ -16,6 +16,10 @@ _ASSIGNED = re.compile(
 )
 _DEFINED = re.compile(r"\s*#\s*define\s")
 _PASSED = re.compile(rf"[\"'`],\s*({_LITERAL})\s*[,)]")
+_ARGUMENT = re.compile(r"(?<!\bin)(?<=[\w\])>!?])\((?:[^()\[\]{}\"'`]*,)?\s*[\"'`][\w.-]*\Z", re.I)
+"""What ends in a name in quotes that is an argument of a call: not one of several texts, nor compared."""
+_TESTED = re.compile(r"(?:^|\s)\[\[?\s[^\]=]*\Z")
+"""What ends in a name that a shell compares: `[ "$PORT" = 80 ]`."""
 _FALLBACK = re.compile(rf"(?:\?\?|\|\||\bor\b|[\"'],)\s*({_LITERAL})[\s)]*\Z")
 _IS_LITERAL = re.compile(rf"(?:&?[\w.:]*[({{\[]\s*(?:\w+[:=]\s*)?)*{_LITERAL}")
 _DEFAULT = re.compile(
@@ -38,11 +42,12 @@ def value_at(lines: Sequence[str], number: int, end: int, *, is_code: bool) -> t
     "" if it gives none, or a long one. In code, what follows a colon is a type unless it has a literal.
     """
     line = lines[number - 1][:_MAX_LINE_CHARS]
-    if passed := _PASSED.match(line, end):
+    before = lines[number - 2][-_MAX_LINE_CHARS:].strip() if number > 1 else ""
+    if (passed := _PASSED.match(line, end)) and _ARGUMENT.search(before + line[:end].lstrip()):
         return passed[1], True
     if _DEFINED.match(line):
         return _COMMENT.sub("", line[end:]).strip(), False
-    if not (assigned := _ASSIGNED.match(line, end)):
+    if not (assigned := _ASSIGNED.match(line, end)) or _TESTED.search(line, 0, end):
         return "", False
     value = _COMMENT.sub("", _whole(lines, number, assigned[2])).strip().rstrip(",;").strip()
     if fallback := _FALLBACK.search(value):

@@ -10,7 +10,7 @@ from rag.corpus.line_history import Change, LineHistory, history_of_lines
 from rag.lines import lines_of
 from rag.retrieval.asked_history import Asks, asked_history
 from rag.retrieval.kinds.asked import merged_hits
-from rag.retrieval.kinds.history import HistorySubject, subject_of
+from rag.retrieval.kinds.history import HistorySubject, matching, sought_words, subject_of
 from rag.retrieval.search import RetrievalResult
 from rag.service.repositories.repository import Repository
 from rag.types import CodeFact, CodeFacts, Source
@@ -37,18 +37,24 @@ def with_history(
     if asks is None or any(hit.asked_line for hit in found.ranked[:1]):  # asks for the changes of a release
         return found
     indexes = [repository.store for repository in repositories]
-    subject = subject_of(found.sought, found.ranked, indexes)
+    subject = subject_of(found.sought, asks, found.ranked, indexes)
     if subject is None:
         return found
     repository = next(one for one in repositories if one.store is subject.index)
     source, checkout = repository.source, repository.checkout
+    order = list[int]()
     if checkout.has_files:
-        root = history_root(repository)
-        history = history_of_lines(root, checkout.commit, subject.hit.path, subject.first, subject.last)
+        lines = (subject.hit.path, subject.first, subject.last)
+        root, whole = history_root(repository), subject.is_file
+        history = history_of_lines(root, checkout.commit, *lines, whole=whole)
+        texts = [(one.subject, f"{one.body} {_moved(one)}", one.lines) for one in history.changes]
+        order = matching(sought_words(found.sought.question, subject), texts)
     else:
         history = LineHistory(note=NO_HISTORY)
         on_missing(source)
-    facts = _facts(asks, subject, history)
+    if asks == "event" and not order:
+        return found
+    facts = _facts(asks, subject, history, order)
     return replace(found, code_facts=facts, hits=merged_hits(facts, found.ranked, indexes, k))
 
 
@@ -58,10 +64,11 @@ def history_root(repository: Repository) -> Path:
     return checkout.root if source.is_url or not source.ref else Path(source.location)
 
 
-def _facts(asks: Asks, subject: HistorySubject, history: LineHistory) -> CodeFacts:
+def _facts(asks: Asks, subject: HistorySubject, history: LineHistory, order: Sequence[int]) -> CodeFacts:
+    """Return the commits, those that match the question first if `order` says which these are."""
     changes = history.changes
-    shown = list(changes[:_SHOWN_CHANGES])
-    if history.complete and len(changes) > len(shown):
+    shown = [changes[number] for number in order or range(len(changes))][:_SHOWN_CHANGES]
+    if not order and history.complete and len(changes) > len(shown):
         shown[-1] = changes[-1]
     reasons = [_reason(change, is_first=history.complete and change is changes[-1]) for change in shown]
     note = history.note
@@ -70,7 +77,9 @@ def _facts(asks: Asks, subject: HistorySubject, history: LineHistory) -> CodeFac
     return CodeFacts(
         kind=HISTORY,
         subject=subject.name,
-        summary=_summary(asks, subject.name, history),
+        summary=f"`{subject.name}` was {reasons[0]}{_why(shown[0])}"
+        if order
+        else _summary(asks, subject.name, history),
         items=tuple(_fact(subject, reason) for reason in reasons or ["its definition today"]),
         count=max(len(changes), 1),
         certain_count=max(len(changes), 1) if subject.certain else 0,
@@ -88,9 +97,12 @@ def _summary(asks: Asks, name: str, history: LineHistory) -> str:
         more = "" if len(history.changes) == 1 else f"; {len(history.changes)} commits changed it"
         known = "" if history.complete or asks == "changed" else ", when it was introduced is not known"
         return f"`{name}` was last changed {by(last)}{more}{known}"
-    why = f" — {_plain(first.body)}" if first.body else ""
     again = f"; last changed {by(last)}" if len(history.changes) > 1 else ""
-    return f"`{name}` was introduced {by(first)}{why}{again}"
+    return f"`{name}` was introduced {by(first)}{_why(first)}{again}"
+
+
+def _why(change: Change) -> str:
+    return f" — {_plain(change.body)}" if change.body else ""
 
 
 def by(change: Change) -> str:
@@ -99,7 +111,11 @@ def by(change: Change) -> str:
 
 
 def _reason(change: Change, *, is_first: bool) -> str:
-    return f"{'introduced' if is_first else 'changed'} {by(change)}"
+    return f"{'introduced' if is_first else _moved(change) or 'changed'} {by(change)}"
+
+
+def _moved(change: Change) -> str:
+    return f"moved or renamed from `{_plain(change.renamed_from)}`" if change.renamed_from else ""
 
 
 def _plain(text: str) -> str:

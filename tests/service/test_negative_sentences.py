@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from rag.answer.not_found import warning
 from rag.database.quarantine import Quarantine
 from rag.retrieval.search import search
 from rag.retrieval.uses import summary, uses_of_name
-from rag.service import Dialog, Engine, converse
+from rag.service import Engine
 from rag.settings import Settings
-from rag.types import blob_id
+from rag.types import Confidence, blob_id
 
 SEAL = "def seal():\n    return 1\n"
 JAVA = "package p.a;\npublic class Pot { public static int seal() { return 1; } }\n"
@@ -297,11 +298,10 @@ def test_the_definitions_of_a_name_are_counted_alike(engine: Engine, tmp_path: P
     assert found.summary.endswith("; 3 definitions have this name")
 
 
-def test_what_a_question_names_is_not_said_to_be_missing(engine: Engine, tmp_path: Path) -> None:
-    files = {"a.py": "def seal_parcel(n):\n    return n\n", "tests/test_b.py": "def test_pot():\n    pass\n"}
-    repository = engine.repository(str(written(tmp_path, files)))
-    *_, answer = converse(Dialog(engine, [repository]), "Which tests cover seal_parcel?", engine.generator())
-    assert not answer.text.startswith("Probably not in"), answer.text
+def test_what_only_the_nearest_places_lack_is_not_said_to_be_missing() -> None:
+    said = warning(Confidence(0.1, found=True, unmet=("seal_parcel",)), [])
+    nearest = "`seal_parcel` is not in the nearest places."
+    assert said == f"An answer is probably not in this repository. {nearest}"
 
 
 def test_what_a_file_that_could_not_be_parsed_has_is_counted(tmp_path: Path) -> None:

@@ -36,7 +36,9 @@ _MAX_NAMED_FILES = 3
 _MAX_LINE_CHARS = 400
 _DOC = 2
 _IMPORT = re.compile(r"\s*(?:#\s*)?(?:import|from|use|using|alias|require\w*|include|package|namespace)\b")
-_IMPORTING = r"\s*(?:import|export|from|use|using|require\w*|include|source|load|#\s*(?:include|import))\b.*"
+_IMPORTING = (
+    r"\s*(?:import|export|from|use|using|require\w*|include|source|(?:auto)?load|#\s*(?:include|import))\b.*"
+)
 _MAX_IMPORTING = 600
 """Chunks that are read for imports of one name."""
 _LIKE_CODE = re.compile(LIKE_CODE)

@@ -311,3 +311,12 @@ def test_what_a_file_that_could_not_be_parsed_has_is_counted(tmp_path: Path) -> 
     with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
         said = said_of(engine, root, "seal_parcel")
     assert said == "`seal_parcel` is called in 1 place; 1 other line of code has the name"
+
+
+def test_what_ruby_loads_when_it_is_used_is_imported(engine: Engine, tmp_path: Path) -> None:
+    files = {
+        "lib/shop.rb": 'module Shop\n  autoload :Pot, "shop/pot"\nend\n',
+        "lib/shop/pot.rb": "class Pot\nend\n",
+    }
+    said = said_of(engine, written(tmp_path, files), "lib/shop/pot.rb")
+    assert said == "`lib/shop/pot.rb` is possibly imported in 1 place"

@@ -555,8 +555,8 @@ def test_a_template_of_ones_own_is_what_the_model_is_sent(sample_repo, server, t
         ("{{ contexts }}", "never shows the question"),
     ],
 )
-def test_a_template_that_cannot_serve_is_an_error_that_says_why(sample_repo, template, told):
-    rag = RAG(template=template)
+def test_a_template_that_cannot_serve_is_an_error_that_says_why(server, sample_repo, template, told):
+    rag = RAG(template=template, base_url=server.base_url, model="test-model")
     rag.prepare_retriever(str(sample_repo))
     with pytest.raises(TemplateError, match=told):
         rag(SIGNED)

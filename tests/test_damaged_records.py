@@ -13,6 +13,7 @@ import pytest
 from rag import parsing
 from rag.parsing import decompressed, stored_number, stored_text
 from tests.command import rag
+from tests.servers.provider import ProviderServer
 
 _VALUES = {
     "empty": b"",
@@ -58,6 +59,9 @@ def dump(tmp_path: Path, isolated_home: Path, monkeypatch: pytest.MonkeyPatch) -
         ("turns", "consolidate"),
     ):
         assert rag(*words, "--memory", memory).code == 0
+    with ProviderServer() as server:
+        model = ("--base-url", server.base_url, "--model", "m")
+        assert rag("ask", ".", "What is a token?", "--memory", memory, *model).code == 0
     return [json.loads(line) for line in rag("turns", "export", "--all", "--memory", memory).out.splitlines()]
 
 

@@ -1,17 +1,16 @@
-"""AdalFlow model clients by name, and a client for a Python function."""
+"""AdalFlow model clients by name."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 from rag.adal import adalflow
 from rag.backends.openai.client import OpenAICompatibleClient
 from rag.errors import AuthenticationFailed, BackendMissing, SettingsError
-from rag.types import Prepared
 
 _FOREIGN = "adalflow.components.model_client"
 CLIENTS: Mapping[str, str] = {
@@ -101,49 +100,3 @@ def _constructed(made: Any, name: str, *, base_url: str | None, api_key: str | N
         raise AuthenticationFailed(f"{name}: {error}", provider=name, retryable=False) from error
     except TypeError as error:
         raise SettingsError(f"cannot create the model client {name!r} from settings: {error}") from error
-
-
-class CallableClient(adalflow.core.model_client.ModelClient):  # type: ignore[misc]
-    """A ModelClient for a Python function, without a service or network.
-
-    Args:
-        function: takes the Prepared question and yields the pieces of an answer.
-
-    It is called by `AdalGenerator`, which passes `model_kwargs["prepared"]`; the rendered prompt is ignored.
-    """
-
-    streams_text = True
-    takes_prepared = True
-
-    def __init__(self, function: Callable[[Prepared], Iterable[str]]) -> None:
-        super().__init__()
-        self.function = function
-
-    def convert_inputs_to_api_kwargs(
-        self, input: Any = None, model_kwargs: Mapping[str, Any] | None = None, model_type: Any = None
-    ) -> dict[str, Any]:
-        """Return the keyword arguments, which include the question."""
-        return dict(model_kwargs or {})
-
-    def call(self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = None) -> Iterator[str]:
-        """Yield the function's pieces, as a generator that can be closed."""
-        yield from self.function((api_kwargs or {})["prepared"])
-
-    async def acall(
-        self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = None
-    ) -> AsyncIterator[str]:
-        """Yield the function's pieces to an event loop, which the function blocks."""
-        return _asynchronous(self.call(api_kwargs, model_type))
-
-    def parse_chat_completion(self, completion: Any) -> Any:
-        """Return the pieces as AdalFlow's GeneratorOutput."""
-        return adalflow.core.types.GeneratorOutput(data=None, raw_response=completion)
-
-    def to_dict(self, exclude: list[str] | None = None) -> dict[str, Any]:
-        """Return the client's configuration without the function."""
-        return dict(super().to_dict(exclude=[*(exclude or []), "function"]))
-
-
-async def _asynchronous(pieces: Iterable[str]) -> AsyncIterator[str]:
-    for piece in pieces:
-        yield piece

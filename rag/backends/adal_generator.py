@@ -163,7 +163,6 @@ class AdalGenerator:
         self.generator = PromptGenerator(client, {"model": model, **(model_kwargs or {})})
         self._client, self._model, self._habit = client, model, habit
         self._ours = bool(getattr(client, "streams_text", False))
-        self._takes_prepared = bool(getattr(client, "takes_prepared", False))
         self._provider = str(getattr(client, "host", type(client).__name__))
         self._last: AnswerStream | AsyncAnswerStream | None = None
         self.completion_usage: Usage | None = None
@@ -361,12 +360,9 @@ class AdalGenerator:
         return self._habit.value if self._habit else "answers"
 
     def _limit(self, prepared: Prepared) -> AnswerLimit:
-        """Return the limit; none for a Python function, which calls no server."""
-        return AnswerLimit(0 if self._takes_prepared else prepared.prompt.answer_tokens, self._counter)
+        return AnswerLimit(prepared.prompt.answer_tokens, self._counter)
 
     def _answer_kwargs(self, prepared: Prepared) -> dict[str, Any]:
-        if self._takes_prepared:
-            return {"prepared": prepared}
         if not self._ours:
             return {}
         options = prepared.options

@@ -1,9 +1,9 @@
 """Cosine search over the memory-mapped 8-bit rows of a store: exact if it is small, else with short codes.
 
 Rows are read in place, in batches, so an index is ready at once and needs no memory. For 45,000 rows of 128
-numbers numpy takes 0.7 ms. An index that is searched repeatedly caches the rows as float32 if there are not
-too many, which halves the time. faiss would be as fast, but also needs a copy, and 40 ms for its import, so
-exact search does not use it.
+numbers numpy takes 1.5 ms. faiss would take half of that, but needs a copy, and 40 ms for its import, so
+exact search does not use it. Nor is a copy as float32 cached: numpy would divide its product between threads,
+and where processors are busy, waiting for these takes longer than the copy saves.
 
 The short codes of a large store are those of faiss's `IndexPQFastScan`, which reads a million rows of 128
 numbers in 2 ms. They are stored as plain arrays, in the arrangement of faiss's own files, which its newer
@@ -29,12 +29,6 @@ Numbers = npt.NDArray[np.int64]
 _BATCH_NUMBERS = 1 << 17
 """Numbers converted to float32 at a time: half a megabyte, which fits in the processor's cache."""
 
-
-_CACHE_AFTER = 8
-"""The number of searches after which the float32 rows are cached."""
-_MAX_CACHED = 8 << 20
-"""The maximum number of cached numbers: 32 MB, or 65,000 rows of 128."""
-
 _BITS = 4
 _NUMBERS_PER_CODE = 2
 _SAMPLED = 4096
@@ -57,8 +51,6 @@ class FaissIndex:
     def __init__(self, blocks: Sequence[Rows]) -> None:
         self._blocks = [block for block in blocks if len(block.codes)]
         self._count = sum(len(block.codes) for block in self._blocks)
-        self._searches = 0
-        self._wide: list[Vectors | None] | None = None
         self._short: list[Any] | None = None
 
     def __len__(self) -> int:
@@ -70,9 +62,6 @@ class FaissIndex:
         """Find the k nearest rows of each query; see the port."""
         living = self._count if dead is None else self._count - int(np.count_nonzero(dead))
         k = min(k, living)
-        self._searches += 1
-        if self._searches >= _CACHE_AFTER and self._wide is None:
-            self._wide = self._widened()
         if self._short is None and any(block.short for block in self._blocks):
             self._short = [block.short and _opened(block.short, len(block.codes)) for block in self._blocks]
         found = [self._nearest(query, k, dead) for query in queries]
@@ -82,15 +71,14 @@ class FaissIndex:
 
     def _nearest(self, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None) -> tuple[Cosines, Numbers]:
         cosines, numbers = [np.zeros(0, np.float32)], [np.zeros(0, np.int64)]
-        none: list[Any] = [None] * len(self._blocks)
         firsts = np.cumsum([0, *(len(block.codes) for block in self._blocks)]).tolist()
         gone = [None if dead is None else dead[start:end] for start, end in pairwise(firsts)]
         for block in self._blocks:
             if block.codes.shape[1] != len(query):
                 raise DimensionMismatch(expected=int(block.codes.shape[1]), got=len(query))
-        chosen = self._by_short_codes(query, k, gone) if self._short else none
-        for n, (block, wide) in enumerate(zip(self._blocks, self._wide or none, strict=True)):
-            near, rows = _in_block(block, wide, query, k, gone[n], chosen[n])
+        chosen = self._by_short_codes(query, k, gone) if self._short else [None] * len(self._blocks)
+        for n, block in enumerate(self._blocks):
+            near, rows = _in_block(block, query, k, gone[n], chosen[n])
             cosines.append(near)
             numbers.append(rows + firsts[n])
         near, rows = np.concatenate(cosines), np.concatenate(numbers)
@@ -118,18 +106,6 @@ class FaissIndex:
         if sum(map(len, near)) > most:
             least = np.partition(np.concatenate(near), -most)[-most]
         return [None if one is None else np.sort(one[1][one[0] >= least]) for one in found]
-
-    def _widened(self) -> list[Vectors | None]:
-        """Return the float32 rows of blocks without short codes, as far as they fit; None for other blocks.
-
-        They are transposed, which makes the product faster, as memory is read sequentially.
-        """
-        left, kept = _MAX_CACHED, list[Vectors | None]()
-        for block in self._blocks:
-            fits = block.short is None and block.codes.size <= left
-            left -= block.codes.size if fits else 0
-            kept.append(np.ascontiguousarray(_widened(block.codes, block.scale).T) if fits else None)
-        return kept
 
 
 def shorten(
@@ -182,7 +158,6 @@ def _widened(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> Vec
 
 def _in_block(
     block: Rows,
-    wide: Vectors | None,
     query: Vectors,
     k: int,
     dead: npt.NDArray[np.bool_] | None,
@@ -194,10 +169,7 @@ def _in_block(
     """
     if rows is None and dead is not None:
         rows = np.flatnonzero(~dead)
-    if wide is None:
-        near = _cosines(block, query, rows)
-    else:
-        near = query @ wide if rows is None else (query @ wide)[rows]
+    near = _cosines(block, query, rows)
     if k < len(near):
         best = top_k(near, k)
         return near[best], best if rows is None else rows[best]

@@ -125,6 +125,10 @@ _PER_TOKEN = np.asarray([1, 4, 2, 3, 8, 8, 4, 1], np.int32)
 """The number of bytes of each kind per token."""
 
 
+_CACHED_CHARS = 8_000
+"""Longer texts, such as whole prompts, are seldom counted twice."""
+
+
 class EstimateCounter:
     """Estimates from characters: a token for 4 letters, 2 capitals, 3 digits, 4 equal marks, 1 other byte.
 
@@ -139,26 +143,32 @@ class EstimateCounter:
 
     def count(self, text: str) -> int:
         """Return an estimate on the high side; 0 for ""."""
-        if not text:
-            return 0
-        raw = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
-        kinds = _KINDS[raw]
-        # A run consists of one kind; a run of marks, of one mark.
-        ends = (kinds[1:] != kinds[:-1]) | ((kinds[1:] == _MARK) & (raw[1:] != raw[:-1]))
-        starts = np.concatenate(([0], np.flatnonzero(ends) + 1))
-        length = np.diff(starts, append=len(raw)).astype(np.int32)
-        around = np.zeros(len(starts) + 2, np.uint8)
-        around[1:-1] = kinds[starts]
-        before, kind, after = around[:-2], around[1:-1], around[2:]
-        per = _PER_TOKEN[kind]
-        alone = length == 1
-        spaced = (kind == _DIGIT) & (before == _SPACE)
-        joined = spaced | ((kind == _LOWER) & (before == _UPPER))
-        tokens = (length + joined + per - 1) // per
-        begins_word = (kind == _UPPER) & alone & (after == _LOWER)
-        single_space = (kind == _SPACE) & alone
-        kept = np.count_nonzero(spaced) - np.count_nonzero(begins_word | single_space)
-        return 1 + int(tokens.sum()) + int(kept)
+        return _estimated(text) if len(text) <= _CACHED_CHARS else _estimated.__wrapped__(text)
+
+
+@lru_cache(maxsize=1024)
+def _estimated(text: str) -> int:
+    """Return the estimate of a text; cached, as every question counts the turns before it."""
+    if not text:
+        return 0
+    raw = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+    kinds = _KINDS[raw]
+    # A run consists of one kind; a run of marks, of one mark.
+    ends = (kinds[1:] != kinds[:-1]) | ((kinds[1:] == _MARK) & (raw[1:] != raw[:-1]))
+    starts = np.concatenate(([0], np.flatnonzero(ends) + 1))
+    length = np.diff(starts, append=len(raw)).astype(np.int32)
+    around = np.zeros(len(starts) + 2, np.uint8)
+    around[1:-1] = kinds[starts]
+    before, kind, after = around[:-2], around[1:-1], around[2:]
+    per = _PER_TOKEN[kind]
+    alone = length == 1
+    spaced = (kind == _DIGIT) & (before == _SPACE)
+    joined = spaced | ((kind == _LOWER) & (before == _UPPER))
+    tokens = (length + joined + per - 1) // per
+    begins_word = (kind == _UPPER) & alone & (after == _LOWER)
+    single_space = (kind == _SPACE) & alone
+    kept = np.count_nonzero(spaced) - np.count_nonzero(begins_word | single_space)
+    return 1 + int(tokens.sum()) + int(kept)
 
 
 @lru_cache(maxsize=16_384)

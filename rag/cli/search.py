@@ -7,7 +7,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 _PREVIEW_LINES = 3
 _BATCH_FIELDS = {"path", "start_line", "end_line", "symbol", "scope", "score"}
+_COMPARING_SHARE, _COMPARING_BURST_S = 0.1, 2.0
+"""The share of the time for comparing folders that cannot be watched, and the most that is saved up."""
 _PREVIEW_CHARS = 156  # if the output is not a terminal
 
 
@@ -227,18 +228,26 @@ def _serve_batch(
     `k` is the number of hits for a line that has none, `only` selects the files. With `refreshing`, changed
     files are re-indexed before each answer.
     """
-    from rag.service.repositories.current_repositories import CurrentRepositories
+    from rag.service.repositories.background_budget import Allowance
+
+    allowance = Allowance(_COMPARING_SHARE, _COMPARING_BURST_S)
+
+    def current() -> list[Repository]:
+        if refreshing:
+            repositories[:] = [
+                one if one.source.is_url else engine.current(one, allowance) for one in repositories
+            ]
+        return repositories
 
     chunks = sum(repository.store.live_count for repository in repositories)
     out(json_module.dumps({"ready": True, "chunks": chunks, "history": True}))
     failed = 0
-    with closing(CurrentRepositories(engine, repositories)) as current:
-        for line in decoded_lines(sys.stdin.buffer, errors="replace"):
-            if not line.strip():
-                continue
-            reply = _batch_reply(current.now if refreshing else lambda: repositories, line, k, only)
-            failed += "error" in reply
-            out(json_text(reply))
+    for line in decoded_lines(sys.stdin.buffer, errors="replace"):
+        if not line.strip():
+            continue
+        reply = _batch_reply(current, line, k, only)
+        failed += "error" in reply
+        out(json_text(reply))
     if failed:
         raise ConfigError(
             f"{counted(failed, 'line')} of the input could not be answered; see the errors in the output"

@@ -174,7 +174,8 @@ def _show_prompts(engine: Engine, turns: list[DialogTurn]) -> None:
         out_json([{"turn": turn.id, "number": number(turn), "prompt": shown[turn.id]} for turn in turns])
     for turn in [] if wants_json() else turns:
         text = shown[turn.id]
-        out(text.rstrip() if text else f"{number(turn)}. the prompt of this turn is not stored")
+        missing = f"{number(turn)}. no prompt of this turn is stored; answers without a model have none"
+        out(text.rstrip() if text else missing)
 
 
 def _first_question(engine: Engine, conversation: Conversation) -> str:

@@ -410,11 +410,11 @@ class NameResolution:
 
     def _in_folder(self, folder: str, name: str, language: str) -> Values:
         """Return the definitions of a name in the files of a folder, which share one scope."""
-        found = []
+        found, definers = [], self.files.definers(name)
         for path in (
             self.files.java_package(folder) if language == "java" else self.files.folders.get(folder, ())
         ):
-            if self.files.known[path][0] == language and path in self.files.definers(name):
+            if path in definers and self.files.known[path][0] == language:
                 found += [Value("def", path, number) for number in self.files.file(path).top(name)]
         return tuple(found)
 
@@ -520,14 +520,15 @@ class NameResolution:
 
     def _exported(self, target: str, name: str, depth: int) -> Values:
         """Return what `name` of a file or folder is."""
-        paths = [path for path in self.files.paths_of(target) if path in self.files.holders(name)]
+        holders = self.files.holders(name)
+        paths = [path for path in self.files.paths_of(target) if path in holders]
         if target.endswith("/") and any(self.files.known[path][0] == "kotlin" for path in paths):
             return tuple(
                 Value("def", path, number) for path in paths for number in self.files.file(path).top(name)
             )
         for path in self.files.paths_of(target):
             file = self.files.file(path)
-            if target.endswith("/") and path not in self.files.holders(name):
+            if target.endswith("/") and path not in holders:
                 continue
             for owner in ("exports", "module.exports"):
                 if found := file.owned.get((owner, name)):
@@ -600,8 +601,9 @@ class NameResolution:
                 if other != number:
                     found += [Value("def", file.path, n) for n in file.members.get((other, name), ())]
         elif file.language == "go":
+            definers = self.files.definers(name)
             for path in self.files.folders.get(posixpath.dirname(file.path), ()):
-                if path != file.path and path in self.files.definers(name):
+                if path != file.path and path in definers:
                     found += [
                         Value("def", path, n) for n in self.files.file(path).owned.get((one.name, name), ())
                     ]

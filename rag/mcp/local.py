@@ -175,6 +175,9 @@ class LocalHost:
         async def open_it() -> Repository:
             async with self._opening:
                 self.engine.progress = report
+                known = self._repositories.get(source)
+                if known is not None and not source.is_url:
+                    return await to_thread(self.engine.current, known)
                 return await to_thread(self.engine.repository, source, else_old=True)
 
         # A call that is cancelled leaves its thread at work, and the next call must wait for it.

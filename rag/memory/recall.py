@@ -16,9 +16,10 @@ found.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby, islice
 
 from rag.errors import NotFound
 from rag.memory.context_scoring import NEIGHBOUR_WEIGHTS, Place, Windows, Words
@@ -63,6 +64,7 @@ def recall_turns(
     namespace: str = "",
     conversation: str | None = None,
     before: int | None = None,
+    at_hand: Sequence[DialogTurn] = (),
     k: int = 10,
 ) -> list[RecalledTurn]:
     """Return the k turns most relevant to a query, best first; at equal scores the newer first, then by id.
@@ -75,6 +77,7 @@ def recall_turns(
         namespace: the namespace to search.
         conversation: search only this one (by id), with inherited turns; None searches the namespace.
         before: only turns with orders below this one.
+        at_hand: turns of `conversation` that were just read from the store.
         k: at least 1.
     """
     words = Words(query)
@@ -90,9 +93,10 @@ def recall_turns(
         found = vectors.nearest(asked, CANDIDATES)
         near = {(conversation, order): cosine for order, cosine in found if before is None or order < before}
         wanted |= dict.fromkeys(list(near)[:_COMPARED])
-    turns = _read(store, wanted, held, namespace)
+    known = {(conversation or "", turn.order or 0): turn for turn in at_hand}
+    turns = _read(store, wanted, held, known, namespace)
     if embedder is not None and asked is not None:
-        near |= _cosines(embedder, asked, turns)
+        near |= _cosines(embedder, asked, turns, near)
     recalled = _scored(turns, held, windows, near)
     recalled.sort(key=lambda one: (-one.score, -(one.turn.order or 0), one.turn.id))
     return recalled[:k]
@@ -145,28 +149,41 @@ def _spread(near: Mapping[Place, float]) -> dict[Place, float]:
 
 
 def _read(
-    store: TurnStore, wanted: Collection[Place], held: Mapping[Place, Holder], namespace: str
+    store: TurnStore,
+    wanted: Collection[Place],
+    held: Mapping[Place, Holder],
+    known: Mapping[Place, DialogTurn],
+    namespace: str,
 ) -> dict[Place, DialogTurn]:
     """Return the current turns at these places; places without a turn with an answer are left out."""
-    known = {place: held[place].id for place in wanted if place in held and held[place].kind == "turn"}
-    found = store.turns_by_id(list(known.values()), namespace=namespace)
-    turns = {}
-    for place in wanted:
-        if place in known:
-            if (turn := found.get(known[place])) is not None:
-                turns[place] = turn
-        elif place not in held:
-            conversation, order = place
-            with suppress(NotFound):
-                for turn in store.turns(conversation, namespace=namespace, after=order - 1, before=order + 1):
-                    turns[place] = turn
-    return {place: turn for place, turn in turns.items() if turn.has_answer}
+    turns = {place: known[place] for place in wanted if place in known}
+    missing = [place for place in wanted if place not in turns]
+    ids = {place: held[place].id for place in missing if place in held and held[place].kind == "turn"}
+    found = store.turns_by_id(list(ids.values()), namespace=namespace)
+    turns |= {place: found[id] for place, id in ids.items() if id in found}
+    for conversation, first, last in _runs([place for place in missing if place not in held]):
+        with suppress(NotFound):
+            there = store.turns(conversation, namespace=namespace, after=first - 1, before=last + 1)
+            turns |= {(conversation, turn.order or 0): turn for turn in there}
+    return {place: turns[place] for place in wanted if place in turns and turns[place].has_answer}
 
 
-def _cosines(embedder: Embedder, asked: Vectors, turns: Mapping[Place, DialogTurn]) -> dict[Place, float]:
-    if not turns:
+def _runs(places: Collection[Place]) -> Iterator[tuple[str, int, int]]:
+    """Yield consecutive places: the conversation, the first and the last order."""
+    ordered = enumerate(sorted(places))
+    for _, run in groupby(ordered, key=lambda one: (one[1][0], one[1][1] - one[0])):
+        (conversation, first), *more = (place for _, place in run)
+        yield conversation, first, more[-1][1] if more else first
+
+
+def _cosines(
+    embedder: Embedder, asked: Vectors, turns: Mapping[Place, DialogTurn], known: Mapping[Place, float]
+) -> dict[Place, float]:
+    """Return the cosines of the first turns that are not known, or of another version."""
+    compared = islice(turns.items(), _COMPARED)
+    first = [place for place, turn in compared if place not in known or turn.version > 1]
+    if not first:
         return {}
-    first = list(turns)[:_COMPARED]
     vectors = embedder.embed([searchable(turns[place]) for place in first], role="passage")
     return {place: max(float(cosine), 0.0) for place, cosine in zip(first, vectors @ asked, strict=True)}
 

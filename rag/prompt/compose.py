@@ -53,6 +53,11 @@ compensate.
 _PIECE_TOKENS = 20
 """An estimate of what a source or a turn takes in addition to its text."""
 
+_TEMPLATE_TOKENS = 120
+"""An estimate of what a template has in addition to its variables."""
+_USED = frozenset({"files", "places", "conversation_history"})
+"""What of a question is chosen for a prompt that no model reads."""
+
 _PLACES_TOKENS, _PLACES_SHARE, _NUMBER_TOKENS = 600, 0.25, 4
 """The most tokens of all places, also as a share of the space that is left for them, and the tokens of the
 number of a place that the facts list anyway.
@@ -102,9 +107,8 @@ class PromptInput:
         """Whether each source names its repository."""
         return len(self.repositories) > 1 or len({(hit.repo, hit.location) for hit in self.hits}) > 1
 
-    def variables(self, template: Template) -> dict[str, object]:
+    def variables(self, system: Template | None) -> dict[str, object]:
         """Return the variables of a template that are the same whatever fits, sanitized."""
-        system = template.system
         names = list(self.repositories)
         system_prompt = "" if system is None else system.render(language=self.language, repositories=names)
         return {
@@ -122,7 +126,7 @@ class PromptInput:
 def compose(
     given: PromptInput,
     *,
-    template: Template,
+    template: Template | None,
     counter: TokenCounter,
     context_tokens: int,
     answer_tokens: int,
@@ -133,7 +137,7 @@ def compose(
     Args:
         given: what it is composed of.
         template: what is rendered; if it does not use `contexts` or `files` no source is shown, likewise for
-            turns.
+            turns. None: no model reads it; it has no text, and sizes are only estimated.
         counter: counts the rendered text.
         context_tokens: the model's context window, prompt and answer together.
         answer_tokens: reserved for the answer.
@@ -148,17 +152,18 @@ def compose(
         ContextTooSmall: the question, or the question and one line of a source, do not fit.
         TemplateError: the template fails while it is rendered.
     """
-    shows_sources = not template.variables.isdisjoint({"contexts", "files"})
+    used = template.variables if template else _USED
+    shows_sources = not used.isdisjoint({"contexts", "files"})
     draft = _Draft(
         template=template,
         counter=counter,
         name_repository=given.names_repository,
-        variables=given.variables(template),
+        variables=given.variables(template.system if template else None),
         context_tokens=context_tokens,
         answer_tokens=answer_tokens,
         hits=merge(given.hits) if shows_sources else [],
-        places=given.places if "places" in template.variables else (),
-        turns=list(given.turns) if "conversation_history" in template.variables else [],
+        places=given.places if "places" in used else (),
+        turns=list(given.turns) if "conversation_history" in used else [],
     )
     draft.begin(given)
     draft.add_best_source()
@@ -177,7 +182,7 @@ class _Draft:
     position: the last is removed first. `left` is the number of tokens that are not taken yet, estimated.
     """
 
-    template: Template
+    template: Template | None
     counter: TokenCounter
     name_repository: bool
     variables: dict[str, object]
@@ -200,10 +205,13 @@ class _Draft:
         self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = (), places: Sequence[Hit] = ()
     ) -> tuple[str, tuple[NumberedSource, ...]]:
         """Return the text with these pieces, and its sources with their numbers."""
-        groups = by_file(hits) if "files" in self.template.variables else [range(len(hits))]
+        by_files = self.template is None or "files" in self.template.variables
+        groups = by_file(hits) if by_files else [range(len(hits))]
         number = {position: n for n, position in enumerate(chain.from_iterable(groups), start=1)}
         sources = tuple(NumberedSource(number[position], hit) for position, hit in enumerate(hits))
         lines = tuple(NumberedSource(n, hit) for n, hit in enumerate(places, start=len(hits) + 1))
+        if self.template is None:
+            return "", (*sources, *lines)
         views = [view_of(source, name_repository=self.name_repository) for source in sources]
         found = facts_view(self.code_facts, (*sources, *lines), name_repository=self.name_repository)
         listed = {item.n for item in found.items} if found else set()
@@ -221,7 +229,12 @@ class _Draft:
 
     def tokens(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
         """Return the tokens of the text with these pieces."""
-        return self.counter.count(self.render(hits, turns)[0])
+        if self.template:
+            return self.counter.count(self.render(hits, turns)[0])
+        background = "\n".join(map(str, self.variables.values()))
+        facts = self.code_facts.items if self.code_facts else ()
+        shown = [background, *(f"{one.place}\n{one.text}" for one in facts), *map(_shown, hits)]
+        return _TEMPLATE_TOKENS + sum(map(self._size, shown))
 
     def begin(self, given: PromptInput) -> None:
         """Add what is not too large of all that is no source and no turn; check that the question fits."""
@@ -272,7 +285,7 @@ class _Draft:
         chars = 0
         for position in range(self.best + 1, len(self.hits)):
             hit = self.hits[position]
-            text = f"{hit.place} {hit.label} {hit.reason}\n{numbered_text(hit)}"
+            text = _shown(hit)
             if most_chars is not None and chars + len(text) > most_chars:
                 continue
             size = self._size(text)
@@ -349,6 +362,11 @@ class _Draft:
             needed_tokens=tokens + self.answer_tokens + _MESSAGE_TOKENS,
             what=f"{what}, with {self.answer_tokens} tokens reserved for the answer",
         )
+
+
+def _shown(hit: Hit) -> str:
+    """Return about the text that a prompt has of a source."""
+    return f"{hit.place} {hit.label} {hit.reason}\n{numbered_text(hit)}"
 
 
 def _longest_head(hit: Hit, fits: Callable[[Hit], bool]) -> Hit | None:

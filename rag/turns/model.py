@@ -15,9 +15,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 from rag.analysis import terms
@@ -98,10 +99,25 @@ class StoredItem(NamedTuple):
         """Return the current version, or that of another text, as JSON values."""
         return {**json.loads(self.text if text is None else text), "marks": list(self.marks)}
 
+    @reads_stored
+    def turn(self) -> DialogTurn:
+        """Return the current version as a turn that the caller may modify."""
+        kept = _decoded(self.text, self.marks)
+        asked, said = kept.user_query, kept.assistant_response
+        return replace(
+            kept,
+            user_query=asked and replace(asked, metadata=deepcopy(asked.metadata)),
+            assistant_response=said and replace(said, metadata=deepcopy(said.metadata)),
+            metadata=deepcopy(kept.metadata),
+        )
+
+    def message(self) -> Message:
+        """Return the message."""
+        return stored_message(self.record())
+
     def counts(self) -> dict[str, int]:
         """Return how often each term occurs in it."""
-        record = self.record()
-        return term_counts(stored_turn(record) if self.kind == "turn" else stored_message(record))
+        return term_counts(self.turn() if self.kind == "turn" else self.message())
 
     def passes(self, mark: tuple[str, ...] | None, exclude_mark: tuple[str, ...] | None) -> bool:
         """Whether its marks match the filters."""
@@ -109,6 +125,12 @@ class StoredItem(NamedTuple):
         return (mark is None or not held.isdisjoint(mark)) and (
             exclude_mark is None or held.isdisjoint(exclude_mark)
         )
+
+
+@lru_cache(maxsize=256)
+def _decoded(text: str, marks: tuple[str, ...]) -> DialogTurn:
+    """Return the turn of a text; cached, as every question reads the last turns of its conversation."""
+    return turn_of({**json.loads(text), "marks": list(marks)})
 
 
 def item_key(number: int, kind: Kind, order: int) -> int:

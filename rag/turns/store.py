@@ -69,21 +69,21 @@ class StoredTurns(Records):
     ) -> list[DialogTurn]:
         """Return the turns of a conversation, oldest first, see `TurnStore`."""
         window = (-1 if after is None else after, MAX_ORDER if before is None else min(before, MAX_ORDER))
-        records = self._shown("turn", conversation, namespace, last, mark, exclude_mark, window)
-        return [stored_turn(record) for record in records]
+        shown = self._shown("turn", conversation, namespace, last, mark, exclude_mark, window)
+        return [item.turn() for item in shown]
 
     @repeated
     def turn(self, turn_id: str, *, namespace: str = "") -> DialogTurn:
         """Return one turn. Raises NotFound."""
         with self._reading(Scope(namespace, ids=(turn_id,))) as tx:
-            return stored_turn(_turn(tx, turn_id, namespace).record())
+            return _turn(tx, turn_id, namespace).turn()
 
     @repeated
     def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
         """Return the stored turns with these ids, in the order given."""
         with self._reading(Scope(namespace, ids=tuple(dict.fromkeys(ids)))) as tx:
             found = tx.items("turn", dict.fromkeys(ids), namespace)
-            return {each: stored_turn(item.record()) for each, item in found.items()}
+            return {each: item.turn() for each, item in found.items()}
 
     @repeated
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
@@ -96,7 +96,7 @@ class StoredTurns(Records):
                     namespace=namespace,
                     conversation_id=item.origin,
                     order=item.order,
-                    version=stored_turn(item.record()).version + 1,
+                    version=item.turn().version + 1,
                     marks=item.marks,
                 )
             )
@@ -114,7 +114,7 @@ class StoredTurns(Records):
             if asked.get("state") != "asked":
                 raise check.already_finished(turn.id, asked.get("state", "answered"))
             kept: dict[str, Any] = {"order": item.order, "conversation_id": item.origin}
-            kept["version"] = stored_turn(asked).version
+            kept["version"] = item.turn().version
             finished, record = Item.recorded(replace(turn, **kept, namespace=namespace, marks=item.marks))
             tx.delete([item])
             tx.add([finished], {item.origin: item.key >> 32})
@@ -166,8 +166,8 @@ class StoredTurns(Records):
         exclude_mark: Marks | None = None,
     ) -> list[Message]:
         """Return the messages of a conversation, oldest first, see `TurnStore`."""
-        records = self._shown("message", conversation, namespace, last, mark, exclude_mark)
-        return [stored_message(record) for record in records]
+        shown = self._shown("message", conversation, namespace, last, mark, exclude_mark)
+        return [item.message() for item in shown]
 
     @repeated
     def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
@@ -339,7 +339,7 @@ class StoredTurns(Records):
         mark: Marks | None,
         exclude_mark: Marks | None,
         window: tuple[int, int] = _ALL,
-    ) -> list[Record]:
+    ) -> list[StoredItem]:
         check.check_last(last)
         marks = check.marks_sought(mark), check.marks_sought(exclude_mark)
         limit = last if last is not None and marks == (None, None) else -1
@@ -353,7 +353,7 @@ class StoredTurns(Records):
             )
             found = (item for scan in scans for item in scan if item.passes(*marks))
             chosen = found if last is None else islice(found, min(last, MAX_ORDER))
-            return [item.record() for item in chosen][::-1]
+            return list(chosen)[::-1]
 
     def _add(
         self,

@@ -53,8 +53,8 @@ class PlaceNote:
 class Prompt:
     """The prompt for a model, with a record of what it contains.
 
-    `text` is the rendered template; `sources` are the numbered sources (best first) and `turns` the earlier
-    turns (oldest first) that fit into it; `dropped_*` count those that did not.
+    `text` is the rendered template, "" if no model reads it; `sources` are the numbered sources (best first)
+    and `turns` the earlier turns (oldest first) that fit into it; `dropped_*` count those that did not.
     """
 
     text: str
@@ -67,8 +67,8 @@ class Prompt:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the text."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        """SHA-256 of the text, "" without a text."""
+        return self.text and hashlib.sha256(self.text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

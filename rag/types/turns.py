@@ -172,7 +172,8 @@ class DialogTurn:
             if check.state in ("moved", "reformatted"):
                 span = replace(now[n].span, path=check.path, start=check.start, end=check.end)
                 now[n] = replace(now[n], span=span, anchor=None)
-        return replace(self, citations=tuple(now))
+        citations = tuple(now)
+        return self if citations == self.citations else replace(self, citations=citations)
 
 
 class CheckedTurns(tuple[DialogTurn, ...]):

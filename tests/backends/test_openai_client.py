@@ -7,7 +7,6 @@ import pickle
 import threading
 import traceback
 from collections.abc import Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.adal import adalflow
-from rag.backends.adal_clients import CallableClient, model_client
+from rag.backends.adal_clients import model_client
 from rag.backends.adal_generator import AdalGenerator
 from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.endpoint import Retries, is_local, list_models, only_model
@@ -465,17 +464,6 @@ def test_settings_name_the_model_or_leave_it_to_the_server() -> None:
 
 
 # ---------------------------------------------------------------- other clients
-
-
-@pytest.mark.parametrize("how", ["stream", "astream"])
-def test_a_function_answers_through_the_same_generator(how: str) -> None:
-    writer = AdalGenerator(
-        CallableClient(lambda p: (word + " " for word in p.question.split())), "extractive"
-    )
-    question = replace(prepared(), question="two words")
-    assert said(writer, how, question) == "two words "
-    assert writer.model == "extractive"
-    assert writer.usage is None
 
 
 def test_an_adalflow_client_of_another_kind_answers_in_one_piece() -> None:

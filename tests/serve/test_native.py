@@ -108,19 +108,21 @@ def test_turns_are_found_exported_and_deleted(served):
     assert served.get(f"/api/conversations/{conversation}").status == 404
 
 
-def test_what_was_kept_for_a_turn_goes_with_it(in_memory):
-    store = in_memory.service.engine.turns
+def test_what_was_kept_for_a_turn_goes_with_it(serve, provider):
+    model = {"base_url": provider.base_url, "model": "test-model"}
+    served = serve(engine={"memory": "memory:", **model}).ready()
+    store = served.service.engine.turns
 
     def kept():
         return [key for shelf in ("prompt", "blob") for key, _ in store.scan_records(shelf=shelf)]
 
     before = kept()
-    first = ask(in_memory).json
-    second = ask(in_memory, "How is a password checked?", conversation=first["conversation"]).json
+    first = ask(served).json
+    second = ask(served, "How is a password checked?", conversation=first["conversation"]).json
     assert {first["turn"], second["turn"]} <= set(kept())
-    in_memory.request("DELETE", f"/api/turns/{first['turn']}")
+    served.request("DELETE", f"/api/turns/{first['turn']}")
     assert first["turn"] not in kept()
-    in_memory.request("DELETE", f"/api/conversations/{first['conversation']}")
+    served.request("DELETE", f"/api/conversations/{first['conversation']}")
     assert kept() == before
 
 

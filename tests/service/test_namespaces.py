@@ -11,6 +11,7 @@ from command import rag
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import now_utc
+from tests.servers.provider import ProviderServer
 
 QUESTION = "How is a code made? Remember that codes are short."
 
@@ -20,7 +21,9 @@ def two(sample_repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same question in two namespaces; only `ci` has a fact, a preference and a cached answer."""
     rag("ask", sample_repo, QUESTION)
     monkeypatch.setenv("RAG_NAMESPACE", "ci")
-    rag("ask", sample_repo, QUESTION, "--cache", "--conversation", "codes")
+    with ProviderServer(answers=["A short code is made here [1]."]) as server:
+        model = ("--base-url", server.base_url, "--model", "m")
+        rag("ask", sample_repo, QUESTION, "--cache", "--conversation", "codes", *model)
     rag("facts", "add", "Codes are made here", "--turn", "1")
     rag("prefer", "style", "short")
     monkeypatch.delenv("RAG_NAMESPACE")

@@ -37,6 +37,14 @@ def commit(root: Path, tag: str) -> None:
     git(root, "tag", tag)
 
 
+def prompt_of(repository: Path) -> str:
+    """Return the prompt of a question to a model, in a conversation of its own."""
+    with ProviderServer() as server:
+        model = ("--base-url", server.base_url, "--model", "m")
+        rag("ask", repository, "What is a code?", "--conversation", "other", *model)
+    return rag("turns", "show", "1", "--prompt", "--conversation", "other").out
+
+
 def texts(*arguments: object) -> list[str]:
     return [fact["text"] for fact in rag("facts", *arguments, "--json").json]
 
@@ -55,8 +63,7 @@ def test_what_a_user_states_is_a_fact_once_it_is_confirmed(asked: Path) -> None:
     confirmed = rag("facts", "confirm", fact["id"][:6], "--json").json
     assert (confirmed["state"], confirmed["id"]) == ("confirmed", fact["id"])
     assert (texts("list"), texts("proposed")) == ([fact["text"]], [])
-    rag("ask", asked, "What is a code?", "--conversation", "other")
-    assert fact["text"] in rag("turns", "show", "1", "--prompt", "--conversation", "other").out
+    assert fact["text"] in prompt_of(asked)
 
 
 def test_a_rejected_fact_is_not_proposed_again(asked: Path) -> None:
@@ -127,8 +134,7 @@ def test_facts_are_shared_with_a_team_and_the_rest_is_not(
     assert texts("list") == ["For the whole team"]
     assert rag("facts", "check", "--json").json[0]["freshness"]["state"] == "fresh"
     assert texts("list", "--scope", "user") == []
-    rag("ask", asked, "What is a code?")
-    assert "For the whole team" in rag("turns", "show", "1", "--prompt").out
+    assert "For the whole team" in prompt_of(asked)
     assert rag("facts", "forget", shared["id"][:8]).code == 0
     assert texts("list") == []
 

@@ -8,6 +8,8 @@ import pytest
 from command import rag
 from conftest import git
 
+from tests.servers.provider import ProviderServer
+
 QUESTION = "How is a token signed?"
 CODE = '''def sign_the_token(token, pepper):
     """Sign a token with the pepper of the house."""
@@ -28,6 +30,12 @@ def write(root: Path, text: str) -> None:
     (root / "signing.py").write_text(text)
     git(root, "add", "--all")
     git(root, "commit", "--quiet", "--message", "next")
+
+
+def ask_model(repository: Path, question: str, conversation: str) -> None:
+    with ProviderServer() as server:
+        model = ("--base-url", server.base_url, "--model", "m")
+        assert rag("ask", repository, question, "--conversation", conversation, *model).code == 0
 
 
 def test_words_find_what_was_said(asked):
@@ -55,10 +63,13 @@ def test_a_conversation_is_consolidated_once(asked):
 
 
 def test_what_the_model_was_shown_is_shown_again(asked):
-    shown = rag("turns", "show", "1", "--prompt")
-    assert shown.out.startswith("<START_OF_SYSTEM_PROMPT>")
+    without_model = rag("turns", "show", "1", "--prompt")
+    assert without_model.out.startswith("1. no prompt of this turn is stored")
+    ask_model(asked, QUESTION, "shown")
+    shown = rag("turns", "show", "1", "--prompt", "--conversation", "shown")
+    assert shown.out.startswith("SYSTEM: You answer questions")
     assert f"Question: {QUESTION}" in shown.out
-    (record,) = rag("turns", "show", "1", "--prompt", "--json").json
+    (record,) = rag("turns", "show", "1", "--prompt", "--conversation", "shown", "--json").json
     assert record["prompt"].rstrip() == shown.out.rstrip()
 
 
@@ -86,7 +97,7 @@ def test_what_is_preferred_is_told(asked):
     assert rag("prefer", "language", "zh-CN").out == "language: zh-CN\n"
     rag("prefer", "examples", "true")
     assert rag("prefer", "--json").json == {"examples": True, "language": "zh-CN"}
-    rag("ask", asked, "What is sealed with wax?", "--conversation", "wax")
+    ask_model(asked, "What is sealed with wax?", "wax")
     shown = rag("turns", "show", "1", "--prompt", "--conversation", "wax").out
     assert 'Answer in the language with the code "zh-CN"' in shown
     assert "- examples: true" in shown

@@ -67,6 +67,12 @@ def shop(tmp_path: Path) -> Path:
     return root
 
 
+class Quoting(ExtractiveGenerator):
+    """Quotes in the place of a model, so that prompts are rendered and stored."""
+
+    model = "quoting"
+
+
 def commit(root: Path) -> str:
     git(root, "add", "--all")
     git(root, "commit", "--quiet", "--message", "next")
@@ -76,7 +82,7 @@ def commit(root: Path) -> str:
 def ask(engine: Engine, root: Path | str, question: str = QUESTION, **more: str) -> DialogTurn:
     source = Source(str(root), **more)
     dialog = Dialog(engine, [engine.repository(source)])
-    *_, answer = converse(dialog, question, ExtractiveGenerator())
+    *_, answer = converse(dialog, question, Quoting())
     assert isinstance(answer, Answer)
     return engine.turns.turn(answer.turn_id)
 
@@ -280,7 +286,7 @@ def test_a_long_conversation_goes_in_steps_and_what_a_fork_shows_stays(engine, s
     monkeypatch.setattr("rag.service.upkeep.retention._DELETE_BATCH_TURNS", 2)
     dialog = Dialog(engine, [engine.repository(Source(str(shop)))])
     for question in (QUESTION, "How is a receipt rendered?", QUESTION, "How is the clock wound?", QUESTION):
-        list(converse(dialog, question, ExtractiveGenerator()))
+        list(converse(dialog, question, Quoting()))
     conversation = dialog.conversation
     turns = engine.turns.turns(conversation.id)
     fork = engine.turns.fork(conversation.id, at=1)
@@ -295,7 +301,7 @@ def test_a_long_conversation_goes_in_steps_and_what_a_fork_shows_stays(engine, s
 def test_a_deletion_that_was_broken_off_leaves_nothing_of_the_turns_it_took(engine, shop, monkeypatch):
     dialog = Dialog(engine, [engine.repository(Source(str(shop)))])
     for question in (QUESTION, "How is a receipt rendered?", QUESTION):
-        list(converse(dialog, question, ExtractiveGenerator()))
+        list(converse(dialog, question, Quoting()))
     with monkeypatch.context() as patched:
         patched.setattr("rag.service.upkeep.retention._DELETE_BATCH_TURNS", 2)
         patched.setattr(engine.turns, "delete_conversation", broken_off)
@@ -316,7 +322,7 @@ def broken_off(*_: object, **__: object) -> int:
 def test_a_sweep_removes_the_prompts_of_turns_that_nobody_shows(engine, shop):
     dialog = Dialog(engine, [engine.repository(Source(str(shop)))])
     for question in (QUESTION, "How is a receipt rendered?"):
-        list(converse(dialog, question, ExtractiveGenerator()))
+        list(converse(dialog, question, Quoting()))
     shown = engine.turns.turns(engine.turns.fork(dialog.conversation.id, at=0).id)
     engine.turns.delete_conversation(dialog.conversation.id)
     assert engine.turns.count_records(shelf=PROMPTS) == 2
@@ -329,7 +335,7 @@ def test_what_was_kept_goes_with_a_turn_that_made_room(engine, shop):
     conversation = engine.turns.create_conversation(sources=[repository.source], keep_last=1)
     dialog = Dialog(engine, [repository], conversation)
     for question in (QUESTION, "How is a receipt rendered?", QUESTION):
-        list(converse(dialog, question, ExtractiveGenerator()))
+        list(converse(dialog, question, Quoting()))
     (turn,) = engine.turns.turns(conversation.id)
     assert [key for key, _ in engine.turns.scan_records(shelf=PROMPTS)] == [turn.id]
     kept = {key for key, _ in engine.turns.scan_records(shelf=SHELF)}
@@ -348,7 +354,7 @@ def test_what_an_expired_conversation_cited_is_gone_after_the_next_command(shop)
     engine.__dict__["turns"] = SqliteTurnStore(Settings().home / "turns.db", clock=SteppedClock())
     repository = engine.repository(Source(str(shop)))
     conversation = engine.turns.create_conversation(sources=[repository.source], ttl_s=60)
-    list(converse(Dialog(engine, [repository], conversation), QUESTION, ExtractiveGenerator()))
+    list(converse(Dialog(engine, [repository], conversation), QUESTION, Quoting()))
     engine.close()
     assert kept() > 0
     assert rag("turns", "list", "--json").json == []  # long after that minute
@@ -361,7 +367,7 @@ def test_what_an_expired_conversation_cited_is_gone_after_the_next_command(shop)
 
 def test_a_follow_up_sees_that_the_earlier_answer_is_stale_and_follows_what_moved(engine, shop):
     dialog = Dialog(engine, [engine.repository(Source(str(shop)))])
-    list(converse(dialog, QUESTION, ExtractiveGenerator()))
+    list(converse(dialog, QUESTION, Quoting()))
     write(shop, "src/tokens.py", OTHER + CLOCK)
     write(shop, "signing.py", SIGN)
     moved = Dialog(engine, [engine.repository(Source(str(shop)))], dialog.conversation)

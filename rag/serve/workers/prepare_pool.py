@@ -96,6 +96,7 @@ class Job:
     rewording: Rewording
     options: GenerationOptions
     leads: bool
+    is_quoted: bool
     reach: Reach
 
 
@@ -253,8 +254,17 @@ class PreparePool:
 
 def _job(dialog: Dialog, question: str, rewording: Rewording) -> Job:
     checkouts = tuple(repository.checkout for repository in dialog.repositories)
-    settings, conversation, reach = dialog.engine.settings, dialog.conversation, dialog.engine.reach
-    return Job(settings, checkouts, conversation, question, rewording, dialog.options, dialog.leads, reach)
+    return Job(
+        dialog.engine.settings,
+        checkouts,
+        dialog.conversation,
+        question,
+        rewording,
+        dialog.options,
+        dialog.leads,
+        dialog.is_quoted,
+        dialog.engine.reach,
+    )
 
 
 def _prepared_with_quotes(dialog: Dialog, question: str, rewording: Rewording) -> Prepared:
@@ -360,7 +370,7 @@ def _prepared(engines: Engines, job: Job) -> Prepared | None:
         engine.reach = job.reach
         repositories = [engines.repository(engine, checkout) for checkout in job.checkouts]
         dialog = Dialog(engine, repositories, job.conversation)
-        dialog.options, dialog.leads = job.options, job.leads
+        dialog.options, dialog.leads, dialog.is_quoted = job.options, job.leads, job.is_quoted
         return _prepared_with_quotes(dialog, job.question, job.rewording)
     except (RagError, OSError):
         return None

@@ -141,6 +141,7 @@ def recall_older(
         namespace=namespace,
         conversation=conversation.id,
         before=(turns[-1].order or 0) + 1 if before is None else before,
+        at_hand=turns,
         k=_RECALLED,
     )
     return that_fit(

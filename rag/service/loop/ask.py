@@ -307,6 +307,7 @@ class _Asking:
         """The loop: look for a cached answer, search and prepare, let the model answer, store the turn."""
         form = form_of_look(self.dialog, self.generator)
         self.dialog.leads = form == "tools"
+        self.dialog.is_quoted = self.generator.model == QUOTING
         try:
             lookup, given, prepared, rewording = yield from self._look_up_and_prepare()
         except StoreCorrupt as damage:  # the store is memory-mapped: damage is found when it is searched

@@ -128,6 +128,7 @@ class Dialog:
         options: what the caller asks of the model for the next answers.
         metadata: what the caller wants stored with the next turns.
         steps: how many times the model may look again before it answers; "auto" leaves it to the model.
+        is_quoted: whether `prepare` makes no text of a prompt, as lines are quoted and no model reads one.
         leads: whether `prepare` shows only the best places with their text, for a model that looks further.
         spending: the tokens of the question that is asked.
         remarks: sentences for the person who asks, which the notes of the answers have.
@@ -155,7 +156,7 @@ class Dialog:
         self.options = GenerationOptions()
         self.metadata: Mapping[str, str] = {}
         self.steps: Steps = engine.settings.steps
-        self.leads = False
+        self.leads = self.is_quoted = False
         self.spending = Spending(engine.counter)
         self.remarks: tuple[str, ...] = ()
         self.rewording: Rewording | None = None
@@ -298,8 +299,7 @@ class Dialog:
         for remark in () if looked else found.remarks:
             self.engine.notice(remark)
         searched = time.perf_counter()
-        asking = {"reword": rewording.seconds} if rewording.seconds else {}
-        asking |= {"look": looked.seconds} if looked else {}
+        seconds = _seconds_of_model(rewording, looked) | {"search": searched - began}
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         code = self._to_show(found, turns, as_found=as_found, leads=leads)
@@ -321,7 +321,7 @@ class Dialog:
                 missing_words=confidence.missing_words if confidence else (),
                 code_facts=found.code_facts,
             ),
-            template=load_template(settings.template, settings.home),
+            template=None if self.is_quoted else load_template(settings.template, settings.home),
             counter=self.engine.counter,
             context_tokens=int(settings.context_tokens * (_LEADS_SHARE if leads else 1)),
             answer_tokens=self._answer_tokens(),
@@ -333,7 +333,7 @@ class Dialog:
             conversation=self.conversation,
             hits=found.hits,
             prompt=prompt,
-            seconds={"search": searched - began, **asking, "prompt": time.perf_counter() - searched},
+            seconds=seconds | {"prompt": time.perf_counter() - searched},
             confidence=confidence,
             code_facts=found.code_facts,
             subject=found.sought.subject if found.sought.says_it else None,
@@ -624,6 +624,12 @@ def answered(turns: Sequence[DialogTurn]) -> list[DialogTurn]:
     return [turn for turn in turns if not _is_unanswered(turn)]
 
 
+def _seconds_of_model(rewording: Rewording, looked: Look | None) -> dict[str, float]:
+    """Return the seconds of what a model does before it answers."""
+    seconds = {"reword": rewording.seconds} if rewording.seconds else {}
+    return seconds | ({"look": looked.seconds} if looked else {})
+
+
 def _is_unanswered(turn: DialogTurn) -> bool:
     """Whether nothing was found then; a follow-up does not refer to such a turn."""
     return not turn.model and not turn.citations
@@ -631,10 +637,11 @@ def _is_unanswered(turn: DialogTurn) -> bool:
 
 def _exchange(earlier: DialogTurn) -> Exchange:
     turn = earlier.with_current_citations()
-    used = [c for c in turn.citations if c.used] or list(turn.citations)
+    cited = [(c, Subject.of(c.span)) for c in turn.citations]
+    used = [one for one in cited if one[0].used] or cited
     is_outdated = turn.freshness is not None and turn.freshness.is_stale
-    places, scores = tuple(Subject.of(c.span) for c in used), tuple(c.score for c in used)
-    listed = () if is_outdated else listed_in(turn.answer, {c.n: Subject.of(c.span) for c in turn.citations})
+    places, scores = tuple(place for _, place in used), tuple(c.score for c, _ in used)
+    listed = () if is_outdated else listed_in(turn.answer, {c.n: place for c, place in cited})
     setting = "" if is_outdated else setting_in(turn.answer)
     return Exchange(
         turn.question,

@@ -27,7 +27,8 @@ def trace(prepared: Prepared, answer: Answer) -> tuple[TraceStep, ...]:
     steps.append(TraceStep("search", prepared.standalone_question, found, seconds=seconds.get("search", 0.0)))
     steps += prepared.steps
     if answer.model:
-        sources = f"{shown} sources, {prepared.prompt.tokens} tokens"
+        sources = f"{shown} sources"
+        sources += f", {prepared.prompt.tokens} tokens" if prepared.prompt.text else ""
         written = f"{answer.usage.answer_tokens} tokens" if answer.usage.answer_tokens else ""
         steps.append(TraceStep("prompt", result=sources, seconds=seconds.get("prompt", 0.0)))
         steps.append(TraceStep("answer", answer.model, written, seconds=seconds.get("answer", 0.0)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rag import backends
 from rag.corpus.acquire import acquire, changed_since_clone, fetched_ago_s, fetched_folder, is_in_place
@@ -57,14 +58,26 @@ from rag.types import (
 )
 
 if TYPE_CHECKING:
+    from rag.service.repositories.background_budget import Allowance
     from rag.service.repositories.shared_stores import Publication, SharedStores
+    from rag.service.repositories.tree_watch import TreeWatch
 
 Confirm = Callable[[Sequence[str], Embedder], None]
 
 _UPDATE_HINT = "; omit --no-refresh to update it"
 _MAX_VERIFIED = 10_000
 """The maximum number of verified store states that are remembered."""
+_RECHECK_S = 30.0
+"""The interval at which a watched folder is compared anyway, as the kernel does not report everything."""
 _ID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
+
+
+class _Compared(NamedTuple):
+    """A repository when its folder was last compared, and the state of the folder; None if not watched."""
+
+    repository: Repository
+    state: int | None
+    began: float
 
 
 class Engine(OpenBackends):
@@ -92,6 +105,7 @@ class Engine(OpenBackends):
         super().__init__(settings, notice=notice)
         self.progress, self.confirm, self.place, self.refs = progress, confirm, place, refs
         self._open: dict[Source, Repository] = {}
+        self._current: dict[Source, _Compared] = {}
         self.shared_name: str | None = None
         """Identifies the repositories that are opened in the shared stores, instead of their URLs."""
         self.on_missing_files: Callable[[Source], None] = lambda source: None
@@ -171,6 +185,8 @@ class Engine(OpenBackends):
         self, located: Source, *, refreshing: bool, rebuild: bool, counting: bool, hint: str = _UPDATE_HINT
     ) -> Repository:
         path, options = self.store_file(located), self._options
+        if rebuild:
+            self._current.pop(located, None)
         checkout = self._acquire(located, path, refreshing=refreshing or rebuild)
         if not refreshing and not rebuild and (store := self._usable(path, located, options)):
             opened = self._opened(located, checkout, store.at(checkout), None)
@@ -345,16 +361,58 @@ class Engine(OpenBackends):
         except StoreError:
             return None
 
-    def current(self, repository: Repository) -> Repository:
+    def current(self, repository: Repository, allowance: Allowance | None = None) -> Repository:
         """Return the repository updated with all changes of its folder since it was opened.
 
-        A URL is not fetched again; an index that another process updated is reopened.
+        Where the kernel reports changes, an unchanged folder costs microseconds. A URL is not fetched again;
+        an index that another process updated is reopened.
+
+        Args:
+            repository: as it was last open.
+            allowance: limits the time for comparing a folder that cannot be watched, which is compared once
+                in any case; None is no limit.
 
         Raises:
             SourceError, StoreError: as `repository`.
         """
-        is_url = repository.source.is_url
-        return self.repository(repository.source, refreshing=not is_url, counting=not is_url, else_old=True)
+        source = repository.source
+        if source.is_url:
+            return self.repository(source, refreshing=False, counting=False, else_old=True)
+        known = self._current.get(source)
+        if known is not None and known.repository.store.header["id"] == repository.store.header["id"]:
+            is_spent = known.state is None and allowance is not None and not allowance.is_left()
+            if is_spent or self._is_unchanged(known):
+                return known.repository
+        began = time.monotonic()
+        watched = self._watch if is_in_place(source) else None
+        state = watched.begin(repository.checkout.root) if watched else None
+        now = self.repository(source, else_old=True)
+        if now.report is not None:  # else its index could not be updated
+            self._current[source] = _Compared(now, state, began)
+        if allowance is not None and state is None:
+            allowance.spend(time.monotonic() - began)
+        return now
+
+    def _is_unchanged(self, known: _Compared) -> bool:
+        """Whether a folder is as it was when it was compared, not long ago."""
+        if self._watch is None or known.state is None or time.monotonic() - known.began > _RECHECK_S:
+            return False
+        return self._watch.is_unchanged(known.repository.checkout.root, known.state)
+
+    @cached_property
+    def _watch(self) -> TreeWatch | None:
+        from rag.service.repositories.tree_watch import TreeWatch
+
+        try:
+            return TreeWatch()
+        except OSError:
+            return None
+
+    def close(self) -> None:
+        """Close the turn store, and stop watching folders. Closing twice is allowed."""
+        super().close()
+        if (watch := self.__dict__.get("_watch")) is not None:
+            watch.close()
 
     def compared(self, repository: Repository) -> tuple[Repository, bool]:
         """Compare the files of a local source with its store.
@@ -388,6 +446,7 @@ class Engine(OpenBackends):
     def release(self, source: Source) -> None:
         """Close the store of a source once its users are done with it."""
         self._open.pop(source, None)
+        self._current.pop(source, None)
 
     @cached_property
     def _options(self) -> Options:

@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
+from weakref import finalize
 
 from rag.corpus import skip
 from rag.corpus.git import GitError, run_git
@@ -77,6 +78,7 @@ class TreeWatch:
         self._queue = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._queue < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        self._close, self._process = finalize(self, os.close, self._queue), os.getpid()
         self._lock = Lock()
         self._known: OrderedDict[Path, _Watched] = OrderedDict()
         self._owners: dict[int, set[Path]] = {}
@@ -84,10 +86,9 @@ class TreeWatch:
         self._max_watches = min(_MAX_FOLDERS, int(_limit() * _SHARE_OF_LIMIT))
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching. Closing twice is allowed."""
         with self._lock:
-            if self._queue >= 0:
-                os.close(self._queue)
+            self._close()
             self._queue = -1
             self._known.clear()
             self._owners.clear()
@@ -99,6 +100,7 @@ class TreeWatch:
         """
         identity = file_identity(root)
         with self._lock:
+            self._read()
             watched = self._known.get(root)
             if watched is None or watched.identity != identity:
                 self._forget(root)
@@ -164,6 +166,10 @@ class TreeWatch:
 
     def _read(self) -> None:
         """Process the events that the kernel has queued."""
+        if self._process != os.getpid():  # a fork would take the events of its parent
+            self._queue = -1
+            self._known.clear()
+            self._owners.clear()
         if self._queue < 0:
             return
         with suppress(BlockingIOError):
@@ -251,6 +257,7 @@ def _git_folders(root: Path) -> Iterator[str]:
     for place in dict.fromkeys(lines_of(places.decode("utf-8", "surrogateescape"))):
         yield place
         yield f"{place}/info"
+        yield f"{place}/reftable"
         for folder, _, _ in os.walk(f"{place}/refs"):
             yield folder
 

@@ -102,7 +102,8 @@ def _summary(asks: Asks, name: str, history: LineHistory) -> str:
 
 
 def _why(change: Change) -> str:
-    return f" — {_plain(change.body)}" if change.body else ""
+    said = _plain(change.body).lstrip("-* ").rstrip(".")
+    return f" — {said}" if said else ""
 
 
 def by(change: Change) -> str:

@@ -190,9 +190,9 @@ def keep_cited(
 def keep_prompt(engine: Engine, turn: DialogTurn, prompt: Prompt, *, ttl_s: float | None = None) -> None:
     """Store the prompt of a stored turn. A failure is only reported as a notice.
 
-    Nothing is stored for a turn that was not answered from this prompt.
+    Nothing is stored for a turn that was not answered from this prompt, or without a model.
     """
-    if turn.prompt_hash != prompt.hash:
+    if not prompt.text or turn.prompt_hash != prompt.hash:
         return
     record = {turn.id: zlib.compress(prompt.text.encode("utf-8", "surrogatepass"), _PROMPT_LEVEL)}
     try:

@@ -202,9 +202,9 @@ class _Writing:
         return NamedPlace(name, item, self._path(item), lines, what, sources).on_one_line
 
     def _facts_of_file(self, each: Sequence[tuple[CodeFact, int]], found: CodeFacts) -> NamedPlace:
-        """Return the facts of one file: members by name and line, others by line."""
+        """Return the facts of one file: a member by its name and lines, others by line."""
         first = each[0][0]
-        named = []
+        lines = dict[str, list[str]]()
         for item, _ in each:
             name = ""
             if found.kind in LISTS and _have_names(found):
@@ -214,10 +214,10 @@ class _Writing:
                 name = f"{_cut(text, _MAX_CODE_CHARS)} "
             elif item.label and len(each) <= _FEW_OF_FILE:
                 name = f"`{one_line(item.label)}` "
-            doubted = "" if item.certain else " (possibly)"
-            named.append(f"{name}{item.start}{doubted}")
+            lines.setdefault(name, []).append(f"{item.start}{'' if item.certain else ' (possibly)'}")
+        named = ", ".join(f"{name}{', '.join(at)}" for name, at in lines.items())
         numbers = tuple(dict.fromkeys(n for _, n in each if n))
-        return NamedPlace("", first, self._path(first), "", ", ".join(named), numbers)
+        return NamedPlace("", first, self._path(first), "", named, numbers)
 
     def _note(self, source: NumberedSource) -> PlaceNote:
         return self._prepared.notes.get(source.n, PlaceNote())

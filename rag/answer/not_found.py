@@ -37,7 +37,9 @@ def warning(
         _missing(confidence, of_indexed) or "The nearest places have little in common with the question."
     )
     where = f"the indexed files of {where}" if of_indexed else where
-    parts = [f"Probably not in {where}.", missing, _sentence(unread), FOREIGN if confidence.foreign else ""]
+    # What the question names may be there: it is the answer that is missing.
+    said = "Probably not" if confidence.absent or confidence.missing_part else "An answer is probably not"
+    parts = [f"{said} in {where}.", missing, _sentence(unread), FOREIGN if confidence.foreign else ""]
     return " ".join(filter(None, parts))
 
 

@@ -39,7 +39,7 @@ from rag.lines import whole_lines_of, without_blank_end
 from rag.parsing import decompressed
 from rag.ports import CodeGraph, Postings, Rows, Vectors
 from rag.top_k import distinct, find_sorted
-from rag.types import Checkout, Hit, Kind, Skipped, Span
+from rag.types import PARSER_GAVE_UP, Checkout, Hit, Kind, Skipped, Span
 
 Array = npt.NDArray[Any]
 
@@ -514,6 +514,12 @@ class Store:
     def content_skips(self) -> tuple[Skipped, ...]:
         """Return the files that were read and are unusable, or are cut by lines because the parser failed."""
         return self.segments[-1].content_skips()
+
+    @cached_property
+    def unparsed(self) -> dict[str, str]:
+        """Why the parser failed on files, by path: the graph lacks their references."""
+        skips = self.content_skips()
+        return {skip.path: skip.detail or skip.reason for skip in skips if skip.reason == PARSER_GAVE_UP}
 
     def skip_stats(self) -> dict[str, tuple[int, int]]:
         """Modification time and size of the files of `content_skips`."""

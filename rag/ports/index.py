@@ -195,6 +195,11 @@ class ChunkIndex(Protocol):
         ...
 
     @property
+    def unparsed(self) -> Mapping[str, str]:
+        """Why the parser failed on files, by path: the graph lacks their references."""
+        ...
+
+    @property
     def kind(self) -> npt.NDArray[np.uint8]:
         """The kind of each chunk: 0 code, 1 test, 2 doc, 3 config."""
         ...

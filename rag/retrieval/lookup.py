@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
@@ -12,6 +12,7 @@ import numpy as np
 
 from rag.analysis import terms
 from rag.code.languages import HYPHENATED
+from rag.code.use_search import family
 from rag.identifiers import composed
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
@@ -31,17 +32,28 @@ _MAX_LINE_CHARS = 500
 """Whether a line is a definition is read from this much of it."""
 _MAX_VALUE_LINES = 24
 """Lines of a value that are shown."""
+_COMMENT, _C_COMMENT = re.compile(r"\s*+(?:#|//|/?\*|--)"), re.compile(r"\s*+(?://|/?\*)")
 _MAX_CHUNKS_READ = 2_000
 """Chunks that are read for calls of one name; a name with more is too common for a useful result."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinesWithName:
-    """The lines of a chunk that have a name. `calls` is False for mere mentions."""
+    """The lines of a chunk that have a name, and those of them that call it, other than comments."""
 
     hit: Hit
-    lines: tuple[int, ...]
-    calls: bool
+    every: tuple[int, ...]
+    called: tuple[int, ...]
+
+    @property
+    def calls(self) -> bool:
+        """Whether one of the lines calls it."""
+        return bool(self.called)
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The lines that call it, or else all."""
+        return self.called or self.every
 
 
 def definitions(index: ChunkIndex, name: str) -> list[Hit]:
@@ -99,6 +111,7 @@ def lines_with(
     if not whole:
         return []
     found, defining = index.postings(whole[0]), set(index.defining(symbol))
+    own = [one for one in index.graph.definitions(symbol) if one.name == symbol]
     patterns, hyphenated = _Patterns.of(symbol), _Patterns.of(symbol, "-")
     read, paths = [], dict[int, bool]()
     for chunk in found.chunks[found.body > 0][:_MAX_CHUNKS_READ].tolist():
@@ -109,7 +122,8 @@ def lines_with(
             continue
         hit = index.hit(chunk, 1.0, {})
         written = hyphenated if hit.language in HYPHENATED else patterns
-        use = _use(hit, written, skips_head=chunk in defining)
+        inside = [one for one in own if one.path == hit.path and hit.start <= one.start <= hit.end]
+        use = _use(hit, written, inside, skips_head=chunk in defining)
         if use is not None:
             read.append(use)
     return sorted(read, key=lambda use: (not use.calls, use.hit.kind != "code", use.hit.path, use.hit.start))
@@ -156,19 +170,28 @@ class _Patterns:
         return language in _BRACED and bool(self.braced.search(line))
 
 
-def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> LinesWithName | None:
-    """Return the lines of a chunk that use the name, without those that define it and without the head of a
-    definition: its first line with the name.
+def _use(
+    hit: Hit, patterns: _Patterns, own: Sequence[CodeDefinition], *, skips_head: bool
+) -> LinesWithName | None:
+    """Return the lines of a chunk that use the name, without those that define it: the first one in each of
+    its `own` definitions, and those that look like it. If there are none, it is the first line.
     """
     lines = lines_of(composed(hit.text))
-    mentions = [n for n, line in enumerate(lines) if patterns.mention.search(line)]
-    if skips_head:
+    every = [n for n, line in enumerate(lines) if patterns.mention.search(line)]
+    spans = [range(one.start - hit.start, one.end - hit.start + 1) for one in own]
+    heads = {next((n for n in every if n in span), None) for span in spans}
+    mentions = [n for n in every if n not in heads and not patterns.defines(lines[n], hit.language)]
+    if skips_head and len(mentions) == len(every):
         mentions = mentions[1:]
-    mentions = [n for n in mentions if not patterns.defines(lines[n], hit.language)]
-    calls = [n for n in mentions if patterns.call.search(lines[n])]
     if not mentions:
         return None
-    return LinesWithName(hit, tuple(hit.start + n for n in (calls or mentions)), bool(calls))
+    calls = [n for n in mentions if patterns.call.search(lines[n]) and not is_comment(lines[n], hit.language)]
+    return LinesWithName(hit, tuple(hit.start + n for n in mentions), tuple(hit.start + n for n in calls))
+
+
+def is_comment(line: str, language: str) -> bool:
+    """Return whether a line begins with the mark of a comment."""
+    return bool((_C_COMMENT if family(language) == "c" else _COMMENT).match(line))
 
 
 def _split_defined(index: ChunkIndex, name: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from rag.code.use_search import MAX_POSSIBLE, RESOLVED, family
 from rag.identifiers import LIKE_CODE
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
-from rag.retrieval.lookup import LinesWithName, limit_of_lines, lines_with
+from rag.retrieval.lookup import LinesWithName, is_comment, limit_of_lines, lines_with
 from rag.retrieval.rank import is_bundle
 from rag.retrieval.shown_definition import label_at
 from rag.top_k import distinct
@@ -36,13 +36,13 @@ _MAX_NAMED_FILES = 3
 _MAX_LINE_CHARS = 400
 _DOC = 2
 _IMPORT = re.compile(r"\s*(?:#\s*)?(?:import|from|use|using|alias|require\w*|include|package|namespace)\b")
-_IMPORTING = r"\s*(?:import|export|from|use|using|require\w*|include|source|load|#\s*(?:include|import))\b.*"
+_IMPORTING = (
+    r"\s*(?:import|export|from|use|using|require\w*|include|source|(?:auto)?load|#\s*(?:include|import))\b.*"
+)
 _MAX_IMPORTING = 600
 """Chunks that are read for imports of one name."""
 _LIKE_CODE = re.compile(LIKE_CODE)
 _DEFINE = re.compile(r"\s*#\s*define\b")
-_COMMENT = re.compile(r"\s*+(?:#|//|/?\*|--)")
-_C_COMMENT = re.compile(r"\s*+(?://|/?\*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +126,30 @@ def uses_of_name(
     index: ChunkIndex, name: str, *, meant: Sequence[CodeDefinition] = (), calls: bool = True
 ) -> Uses:
     """Return the uses of what a name means (`name`, `Outer.name`), by default `definitions_meant`; of a name
-    that nothing defines, the lines that call it, else those that mention it; of a file its imports.
+    that nothing defines, the lines that call it, else those that have it; of a file its imports.
 
     With `calls`, these are the calls alone if there are any.
     """
     path, symbol = name.strip().removeprefix("./"), name.strip().removesuffix("()")
     if index.chunks_of(path):
-        return _imports_of(index, path)
+        return imports_of(index, path)
     if every := meant or index.graph.definitions(symbol) or index.graph.values(symbol):
         return replace(_uses_of(index, meant or preferred(index, every), calls), definitions=len(every))
     held = lines_with(index, name)
-    called = [use for use in held if use.calls and use.hit.kind in ("code", "test") and calls]
-    role: UseRole = "call" if called else "mention"
-    lines = [
-        CodeUse(use.hit.path, line, label_at(index, use.hit.path, line), role, certain=False)
-        for use in called or held
-        for line in use.lines
+    code = [
+        use
+        for one in held
+        for imports in (False, True)
+        for use in (_lines_of(index, one, imports=imports) if _is_code(one.hit) else ())
     ]
+    found = [use for use in code if use.role == "call" and calls]
+    are_calls = bool(found)
+    rest = [use for use in code if use.role != "call"] if found else []
+    lines = () if found else ((one.hit.path, line) for one in held for line in one.every)
+    found += [CodeUse(*at, label_at(index, *at), "mention", certain=False) for at in lines]
     limit = limit_of_lines(index, name)
-    return Uses(name, (), _ordered(lines), bool(called), limits=(limit,) if limit else ())
+    limits = (limit,) if limit else ()
+    return Uses(name, (), _ordered(found), are_calls, by_name=_ordered(rest), limits=limits)
 
 
 def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) -> Uses:
@@ -179,9 +184,14 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
         limits += [limit] if (limit := limit_of_lines(index, target.name)) else []
         named = {(one.path, one.scope) for one in values if is_value}  # it may be set in several places
         named |= {(one.path, one.qualified_name) for one in index.graph.definitions(target.name)}
-        is_rare = target.name not in COMMON and len(named) == 1
-        found, by_name = (written, imports) if is_rare else ([], [*written, *imports])
+        if target.name not in COMMON and len(named) == 1:
+            found = [use for use in written if use.role == "call" and calls] or written
         are_calls = calls and any(use.role == "call" for use in found)
+        taken = {(use.path, use.line) for use in found}
+        resolved = {use.path for use in every.others}
+        rest = [*written, *(use for use in imports if use.path not in resolved)]
+        rest.sort(key=lambda use: use.role != "call")
+        by_name = [use for use in rest if (use.path, use.line) not in taken]
     elif _LIKE_CODE.search(target.name) and len(meant) <= _FEW_DEFINITIONS:
         known = {(use.path, use.line) for use in (*every.uses, *unknown, *every.others)}
         known |= {(one.path, one.start) for one in index.graph.definitions(target.name)}
@@ -207,18 +217,20 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
 
 def _unread_as_code(index: ChunkIndex, target: CodeDefinition) -> Iterator[CodeUse]:
     """Yield the lines that have the name of a definition, which is no word of prose, where the graph of the
-    code has no references to it: in other languages, in those whose names are not resolved, in macros of C.
+    code has no references to it: in other languages, in those whose names are not resolved, in macros of C,
+    in files on which the parser failed.
     """
-    own = family(language_of_path(target.path))
+    own, unparsed = family(language_of_path(target.path)), index.unparsed
 
     def is_unread(path: str) -> bool:
         language = language_of_path(path)
-        return family(language) != own or language not in RESOLVED or own == "c"
+        return family(language) != own or language not in RESOLVED or own == "c" or path in unparsed
 
     for held in lines_with(index, target.name, is_unread):
         if _is_code(held.hit):
             for use in _lines_of(index, held, imports=False):
-                if own != "c" or family(held.hit.language) != "c" or _is_in_macro(index, use):
+                is_read = family(held.hit.language) == own == "c" and use.path not in unparsed
+                if not is_read or _is_in_macro(index, use):
                     yield use
 
 
@@ -230,22 +242,21 @@ def _is_in_macro(index: ChunkIndex, use: CodeUse) -> bool:
 def uses_by_text(
     index: ChunkIndex, name: str, wanted: Callable[[Hit], bool], *, imports: bool = False
 ) -> Iterator[CodeUse]:
-    """Yield the calls of a name in the chunks that are wanted, or else its mentions other than imports and
-    comments; with `imports` these instead of uses. None of them is certain.
+    """Yield the lines with a name in the chunks that are wanted, other than imports and comments; with
+    `imports` these instead. None of them is certain.
     """
-    held = [use for use in lines_with(index, name) if wanted(use.hit)]
-    for use in ([] if imports else [use for use in held if use.calls]) or held:
-        yield from _lines_of(index, use, imports=imports)
+    for held in lines_with(index, name):
+        if wanted(held.hit):
+            yield from _lines_of(index, held, imports=imports)
 
 
 def _lines_of(index: ChunkIndex, held: LinesWithName, *, imports: bool) -> Iterator[CodeUse]:
     """Yield the lines with a name that are no comments, and imports only if these are wanted."""
-    role: UseRole = "call" if held.calls else "mention"
-    is_comment = _C_COMMENT.match if family(held.hit.language) == "c" else _COMMENT.match
     lines = lines_of(held.hit.text)
-    for line in held.lines:
+    for line in held.every:
         text = lines[line - held.hit.start]
-        if not is_comment(text) and bool(_IMPORT.match(text)) == imports:
+        if not is_comment(text, held.hit.language) and bool(_IMPORT.match(text)) == imports:
+            role: UseRole = "call" if line in held.called else "mention"
             yield CodeUse(held.hit.path, line, label_at(index, held.hit.path, line), role, certain=False)
 
 
@@ -268,16 +279,32 @@ def imports_by_text(index: ChunkIndex, path: str, hits: Iterable[Hit]) -> Iterat
                     )
 
 
-def _imports_of(index: ChunkIndex, path: str) -> Uses:
-    """Return the imports of a file: those that are followed, else the lines that look like it."""
-    found: Iterable[CodeUse] = index.graph.importers(path)
-    limits = []
-    if not found:
-        chunks = [chunk for term in terms(import_name(path))[-1:] for chunk in index.postings(term).chunks]
-        hits = (index.hit(int(chunk), 0.0, {}) for chunk in chunks[:_MAX_IMPORTING])
-        found = imports_by_text(index, path, hits)
-        limits += [f"only {_MAX_IMPORTING} chunks were read"] if len(chunks) > _MAX_IMPORTING else []
-    return Uses(path, (), _ordered(found), are_calls=False, limits=tuple(limits), is_file=True)
+def imports_of(index: ChunkIndex, path: str) -> Uses:
+    """Return the imports of a file: those that are followed, else the lines that look like it; without any,
+    the lines of code that have its name.
+    """
+    if followed := index.graph.importers(path):
+        return Uses(path, (), _ordered(followed), are_calls=False, is_file=True)
+    chunks = [chunk for term in terms(import_name(path))[-1:] for chunk in index.postings(term).chunks]
+    hits = [index.hit(int(chunk), 0.0, {}) for chunk in chunks[:_MAX_IMPORTING]]
+    found = _ordered(imports_by_text(index, path, hits))
+    named = () if found else _ordered(_lines_naming(index, path, hits))
+    limits = (f"only {_MAX_IMPORTING} chunks were read",) if len(chunks) > _MAX_IMPORTING else ()
+    return Uses(path, (), found, are_calls=False, by_name=named, limits=limits, is_file=True)
+
+
+def _lines_naming(index: ChunkIndex, path: str, hits: Iterable[Hit]) -> Iterator[CodeUse]:
+    """Yield the lines of code in some chunks that have the name of a file, also without its ending if that is
+    no word of prose: a page that loads it, a list of plugins.
+    """
+    names = [path.rpartition("/")[2], *filter(_LIKE_CODE.search, [import_name(path)])]
+    named = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w-])")
+    for hit in hits:
+        for number, line in enumerate(
+            lines_of(hit.text) if _is_code(hit) and hit.path != path else (), hit.start
+        ):
+            if named.search(line) and not is_comment(line, hit.language):
+                yield CodeUse(hit.path, number, label_at(index, hit.path, number), "mention", certain=False)
 
 
 def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files: int) -> str:

@@ -315,6 +315,12 @@ def test_a_few_call_sites_have_their_definitions_and_many_only_lines() -> None:
     assert "- `b.py` — `h` 1\n- `a.py` [1] — 2, 3, 4, 5, 6, 7, 8\n" in text
 
 
+def test_several_lines_of_one_definition_come_after_its_name() -> None:
+    first = [fact(n, "x()", "b.py", symbol, certain=n != 3) for n, symbol in ((1, "h"), (3, "h"), (5, "k"))]
+    text = with_facts(facts("callers", *first, *(fact(n, "x()") for n in range(2, 9))), COLORS)
+    assert "- `b.py` — `h` 1, 3 (possibly), `k` 5\n" in text
+
+
 def test_facts_about_one_place_name_it_once() -> None:
     items = [fact(2, "    C2 = 2", reason=f"commit {n}") for n in range(3)]
     text = with_facts(facts("history", *items), COLORS)

@@ -282,7 +282,10 @@ def test_another_language_uses_a_name_where_it_is_written_as_code(engine, tmp_pa
     (tmp_path / "two.py").write_text(CHECK, encoding="utf-8")
     (tmp_path / "page.twig").write_text(PAGE, encoding="utf-8")
     searcher = engine.repository(locate(str(tmp_path))).searcher
-    assert facts(searcher, "Who calls TwoFactor.check_code?") == [("page.twig", n, False) for n in (3, 4, 5)]
+    found = search([searcher], "Who calls TwoFactor.check_code?").code_facts
+    assert found.count == 3
+    assert "is possibly called in 3 places; 2 other lines of code have the name" in found.summary
+    assert [(one.path, one.start) for one in found.items] == [("page.twig", n) for n in (3, 4, 5, 1, 2)]
 
 
 def test_another_language_may_use_a_name_that_many_definitions_have(engine, tmp_path):
@@ -292,8 +295,9 @@ def test_another_language_may_use_a_name_that_many_definitions_have(engine, tmp_
     searcher = engine.repository(locate(str(tmp_path))).searcher
     found = search([searcher], "Who calls AFactor.check_code?").code_facts
     assert (found.count, found.certain_count) == (0, 0)
-    assert "; 1 other line of code has the name" in found.summary
-    assert [(item.path, item.start) for item in found.items] == [("a.py", 2), ("page.twig", 3)]
+    assert "; 5 other lines of code have the name" in found.summary
+    places = [(item.path, item.start) for item in found.items]
+    assert places == [("a.py", 2), *(("page.twig", n) for n in (3, 1, 2, 4, 5))]
 
 
 def test_a_follow_up_with_a_subject_of_its_own_asks_for_no_uses_of_it(searcher):

@@ -256,12 +256,16 @@ def test_a_value_is_found_by_its_name(engine: Engine, registry: Repository) -> N
     assert ("registry.py", 3) in [(place.path, number) for place in found.places for number, _ in place.lines]
 
 
-def test_places_that_were_sent_before_are_named(engine: Engine, handlers: Repository) -> None:
+@pytest.mark.parametrize("budget", [5_000, 600, 100])
+def test_lines_that_were_sent_before_are_named(engine: Engine, handlers: Repository, budget: int) -> None:
     seen = {f"part_{n}.py": {1, 2} for n in range(60)}
-    found = explore(handlers, "packet", counter=engine.counter, budget_tokens=5_000, seen=seen)
-    named = re.findall(r"part_\d+\.py:\d+(?:,\d+)*", found.text)
-    assert sum(one.count(",") + 1 for one in named) == 60
-    assert re.search(r", and \d+ more lines\.$", found.text)
+    found = explore(handlers, "packet", counter=engine.counter, budget_tokens=budget, seen=seen)
+    assert engine.counter.count(found.text) <= budget
+    assert "part_0.py:1-2; " in found.text
+    named = len(re.findall(r"part_\d+\.py:1", found.text))
+    left = re.search(r"; and lines of (\d+) more files\.$", found.text)
+    assert (named == 60) == (budget == 5_000)
+    assert bool(left) == (budget < 5_000)
 
 
 def test_texts_in_the_codes_words_come_before_the_questions_own_words(engine, sample):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from rag.answer.not_found import warning
+from rag.database.quarantine import Quarantine
+from rag.retrieval.search import search
 from rag.retrieval.uses import summary, uses_of_name
 from rag.service import Engine
+from rag.settings import Settings
+from rag.types import Confidence, blob_id
 
 SEAL = "def seal():\n    return 1\n"
 JAVA = "package p.a;\npublic class Pot { public static int seal() { return 1; } }\n"
@@ -226,3 +232,91 @@ def test_what_only_a_macro_calls_is_called_there(engine: Engine, tmp_path: Path,
     files = {"a.c": SEAL_IN_C.partition("\n\n")[0] + "\n", "b.h": f"// seal_parcel\n#define SEAL {body}\n"}
     said = said_of(engine, written(tmp_path, files), "seal_parcel")
     assert said == "`seal_parcel` is possibly called in 1 place", said
+
+
+BESIDE_CALLS = {
+    "comment that looks like a call": {
+        "a.py": "class A:\n    def seal_parcel(self):\n        return 1\n",
+        "b.py": "class B:\n    def seal_parcel(self):\n        return 2\n",
+        "c.py": "# What seal_parcel (of both) does.\nHOOKS = ['seal_parcel']\n",
+    },
+    "call of the text in another chunk": {
+        "pot.py": "def seal_parcel():\n    return 1\n",
+        "a.yaml": "run: seal_parcel(1)\n",
+        "b.yaml": "hook: seal_parcel\n",
+    },
+    "name that nothing defines": {"a.py": "seal_parcel(1)\nHOOKS = [seal_parcel]\n"},
+    "line above the definition": {
+        "a.vim": "let hook = 'seal_parcel'\nfunction! seal_parcel(n)\n  call seal_parcel(1)\nendfunction\n",
+        "b.vim": "call seal_parcel(1)\n",
+    },
+}
+
+
+@pytest.mark.parametrize("tree", BESIDE_CALLS)
+def test_lines_beside_calls_in_the_text_are_counted(engine: Engine, tmp_path: Path, tree: str) -> None:
+    said = said_of(engine, written(tmp_path, BESIDE_CALLS[tree]), "seal_parcel")
+    assert "1 other line of code has the name" in said, said
+
+
+NAMED_FILES = {
+    "script of a page": ("src/pot.js", "let pot = 1;\n", {"page.html": '<script src="pot.js"></script>\n'}),
+    "template in a template": (
+        "templates/pot.html",
+        "<b>pot</b>\n",
+        {"templates/shelf.html": "{% include 'templates/pot.html' %}\n"},
+    ),
+    "migration of Django": (
+        "shop/migrations/0014_pot.py",
+        "class Migration:\n    pass\n",
+        {"shop/migrations/0015_jar.py": 'DEPENDENCIES = [("shop", "0014_pot")]\n'},
+    ),
+}
+"""A file with its text, and the only file that names it, in its first line."""
+
+
+@pytest.mark.parametrize("tree", NAMED_FILES)
+def test_what_names_a_file_is_counted_where_nothing_imports_it(
+    engine: Engine, tmp_path: Path, tree: str
+) -> None:
+    path, text, others = NAMED_FILES[tree]
+    repository = engine.repository(str(written(tmp_path, {path: text, "# pot.md": "pot.js\n", **others})))
+    found = search([repository.searcher], f"Who imports {path}?").code_facts
+    assert found is not None
+    assert found.summary == said_of(engine, tmp_path, path)
+    assert found.summary.endswith(" indexed files; 1 other line of code has the name")
+    assert [item.path for item in found.items] == [path, *others]
+
+
+def test_the_definitions_of_a_name_are_counted_alike(engine: Engine, tmp_path: Path) -> None:
+    seal = "def seal_parcel(n):\n    return n\n"
+    files = {"a.py": seal, "b.py": seal, "tests/test_a.py": seal, "c.py": "import a\n\na.seal_parcel(1)\n"}
+    repository = engine.repository(str(written(tmp_path, files)))
+    found = search([repository.searcher], "Who calls seal_parcel?").code_facts
+    assert found is not None
+    assert found.summary == said_of(engine, tmp_path, "seal_parcel")
+    assert found.summary.endswith("; 3 definitions have this name")
+
+
+def test_what_only_the_nearest_places_lack_is_not_said_to_be_missing() -> None:
+    said = warning(Confidence(0.1, found=True, unmet=("seal_parcel",)), [])
+    nearest = "`seal_parcel` is not in the nearest places."
+    assert said == f"An answer is probably not in this repository. {nearest}"
+
+
+def test_what_a_file_that_could_not_be_parsed_has_is_counted(tmp_path: Path) -> None:
+    home, root, unparsed = tmp_path / "home", tmp_path / "r", "import a\n\na.seal_parcel(1)\n"
+    written(root, {"a.py": "def seal_parcel(n):\n    return n\n\n\nseal_parcel(1)\n", "b.py": unparsed})
+    Quarantine(home / "stores").add({(blob_id(unparsed.encode()), "python"): "took too long"})
+    with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
+        said = said_of(engine, root, "seal_parcel")
+    assert said == "`seal_parcel` is called in 1 place; 1 other line of code has the name"
+
+
+def test_what_ruby_loads_when_it_is_used_is_imported(engine: Engine, tmp_path: Path) -> None:
+    files = {
+        "lib/shop.rb": 'module Shop\n  autoload :Pot, "shop/pot"\nend\n',
+        "lib/shop/pot.rb": "class Pot\nend\n",
+    }
+    said = said_of(engine, written(tmp_path, files), "lib/shop/pot.rb")
+    assert said == "`lib/shop/pot.rb` is possibly imported in 1 place"

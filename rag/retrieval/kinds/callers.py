@@ -83,10 +83,14 @@ _SPAN = re.compile(r"(?<!`)`+([^`\n]{1,200})`+")
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """The definitions that a question is about, all of one name."""
+    """The definitions that a question is about, all of one name.
+
+    `same_name` is the number of definitions with this name, 0 if that was not looked up.
+    """
 
     index: ChunkIndex
     targets: list[CodeDefinition]
+    same_name: int = 0
 
 
 def find(asked: Asked) -> CodeFacts | None:
@@ -151,6 +155,7 @@ def _used(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
     index = subject.index
     name, calls = subject.targets[0].name, relation == "callers"
     found = uses_of_name(index, name, meant=subject.targets, calls=calls)
+    found = replace(found, definitions=subject.same_name or found.definitions)
     if relation == "raisers":
         raising = tuple(use for use in found.found if _RAISES.search(_line(asked, index, use)))
         relation = "raisers" if raising else "uses"
@@ -289,7 +294,7 @@ def _considered(
     """Return the subject of those that were chosen among the first that were found."""
     what = "definitions of the name were considered"
     asked.first(found, _MAX_CANDIDATES, what)
-    return _Subject(index, asked.first(chosen, _MAX_TARGETS, what))
+    return _Subject(index, asked.first(chosen, _MAX_TARGETS, what), len(found))
 
 
 def _names(text: str) -> Iterator[tuple[str, bool]]:

@@ -10,7 +10,7 @@ from rag.analysis import is_stop_word, terms
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, code_facts, named
 from rag.retrieval.mentions import is_path
-from rag.retrieval.uses import import_name, imports_by_text, indexed_files
+from rag.retrieval.uses import import_name, imports_by_text, imports_of, summary
 from rag.types import CodeFacts, CodeUse
 from rag.types.question_kinds import CALLERS
 
@@ -63,11 +63,15 @@ def _unresolved(asked: Asked, index: ChunkIndex, path: str) -> Iterator[CodeUse]
 
 
 def _unused(asked: Asked, index: ChunkIndex, path: str) -> CodeFacts | None:
-    """Return that nothing imports a file."""
+    """Return that nothing imports a file, with the first lines of code that have its name."""
     if (file := asked.file(index, path)) is None:
         return None
-    said = f"{named(path)} is imported in 0 places in {indexed_files(index.file_count)}"
-    found = code_facts(asked, CALLERS, path, said, [FactPlace(file, 1, "is not imported")], note=_OPEN)
+    uses = imports_of(index, path)
+    asked.limits.update(dict.fromkeys(uses.limits))
+    named = (asked.place(index, use.path, use.line, uses.reason(use), certain=False) for use in uses.shown)
+    places = [FactPlace(file, 1, "is not imported"), *filter(None, named)]
+    said = summary(uses, files=index.file_count)
+    found = code_facts(asked, CALLERS, path, said, places, note=_OPEN)
     return found and replace(found, count=0, certain_count=0)
 
 

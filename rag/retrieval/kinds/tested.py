@@ -37,7 +37,8 @@ def tests_of(asked: Asked, index: ChunkIndex, targets: Sequence[CodeDefinition])
         known = {(use.path, use.line) for use in found}
         if limit := limit_of_lines(index, name):
             asked.limits[limit] = None
-        found += [use for use in uses_by_text(index, name, _is_test) if (use.path, use.line) not in known]
+        written = [use for use in uses_by_text(index, name, _is_test) if (use.path, use.line) not in known]
+        found += [use for use in written if use.role == "call"] or written
     named = list(_named_after(asked, index, name))
     found.sort(key=lambda use: (not use.certain, not _is_in(use, named), use.role != "call"))
     return [*found, *(one for one in named if not any(_is_in(use, [one]) for use in found))]

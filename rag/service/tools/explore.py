@@ -18,6 +18,7 @@ from rag.analysis import words
 from rag.answer.not_found import warning
 from rag.code.languages import kind_of_path
 from rag.display.mermaid import as_text
+from rag.lines import ranges
 from rag.ports import TokenCounter
 from rag.quoting import counted, visible
 from rag.retrieval.phrasings import best_confidence, with_phrasings
@@ -56,8 +57,8 @@ _MIN_LEADS, _TOKENS_OF_LEAD = 3, 300
 """At least so many of them are tried, and one for so many tokens of the budget."""
 _MAX_BLOCK_LINES = 10
 """Places of one definition are joined up to this length."""
-_PLACES_NAMED = 60
-"""Places that are named if they were sent before."""
+_SHARE_OF_SENT = 0.5
+"""The share of the budget for the names of the places that were sent before."""
 _MAX_FACTS = 24
 """The facts of a part of the question that come before all other places."""
 
@@ -155,7 +156,8 @@ def explore(
     chosen.add(_in_turns([[*one.facts[_MAX_FACTS:], *one.places] for one in found]))
     if changed:  # its lines are known; what may break is not
         chosen.places.sort(key=lambda place: kind_of_path(place.path) != "test")
-    rest = partial(_rest, repeated=chosen.repeated, next_places=next_places)
+    before = _sent_before(chosen.repeated, counter, int(budget * _SHARE_OF_SENT))
+    rest = partial(_rest, before=before, next_places=next_places)
     return _within_budget(remarks, chosen.places, rest, counter, budget)
 
 
@@ -408,16 +410,23 @@ def _text_of(places: Sequence[ExploredPlace]) -> str:
     return "\n".join(rows)
 
 
-def _rest(more: Sequence[ExploredPlace], repeated: Mapping[str, Mapping[int, None]], next_places: str) -> str:
-    """Return a sentence on what is not shown; "" if everything is."""
-    notes = []
-    if more:
-        notes.append(f"{more_places(more)}; {next_places}.")
-    if repeated:
-        every = [(path, number) for path, lines in repeated.items() for number in lines]
-        rest = f", and {len(every) - _PLACES_NAMED:,} more lines" if len(every) > _PLACES_NAMED else ""
-        notes.append(f"Also here, but sent before: {_places_by_file(every[:_PLACES_NAMED])}{rest}.")
-    return " ".join(notes)
+def _rest(more: Sequence[ExploredPlace], before: str, next_places: str) -> str:
+    """Return a sentence on what is not shown, then the one on what was sent before; "" if everything is."""
+    return " ".join(filter(None, [f"{more_places(more)}; {next_places}." if more else "", before]))
+
+
+def _sent_before(repeated: Mapping[str, Iterable[int]], counter: TokenCounter, room: int) -> str:
+    """Return a sentence that names the lines that were sent before, and counts the files without room."""
+    named = []
+    for path, lines in repeated.items():
+        one = f"{visible(path)}:{ranges(sorted(lines))}"
+        room -= counter.count(one) + 1
+        if room < 0:
+            break
+        named.append(one)
+    left = len(repeated) - len(named)
+    named += [f"and lines of {counted(left, 'more file')}"] if left else []
+    return f"Also here, but sent before: {'; '.join(named)}." if named else ""
 
 
 def more_places(more: Sequence[ExploredPlace]) -> str:

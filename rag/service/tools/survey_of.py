@@ -9,7 +9,6 @@ from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.lines import lines_of
 from rag.service.repositories.last_used import LastUsed
-from rag.types import PARSER_GAVE_UP
 
 if TYPE_CHECKING:
     from rag.database.store import Store
@@ -21,7 +20,7 @@ _MAX_CACHED = 2
 
 def read_files(store: Store) -> dict[str, File]:
     """Return all files of a store, by path; an empty one has no lines."""
-    files, gave_up = {}, given_up(store)
+    files = {}
     for path, (_, size, blob) in store.known_files().items():
         language = language_of_path(path)
         if blob and not size and language != OTHER:
@@ -29,14 +28,10 @@ def read_files(store: Store) -> dict[str, File]:
     for path, (language, kind) in store.files().items():
         text, blob = store.file_text(path) or ("", "")
         if text or language != OTHER:
-            files[path] = File(path, text, blob, language, kind, tuple(lines_of(text)), gave_up.get(path, ""))
+            files[path] = File(
+                path, text, blob, language, kind, tuple(lines_of(text)), store.unparsed.get(path, "")
+            )
     return dict(sorted(files.items()))
-
-
-def given_up(store: Store) -> dict[str, str]:
-    """Return why the parser failed on files when they were indexed, by path."""
-    skips = store.content_skips()
-    return {skip.path: skip.detail or skip.reason for skip in skips if skip.reason == PARSER_GAVE_UP}
 
 
 _surveys = LastUsed[Survey](_MAX_CACHED)

@@ -7,7 +7,6 @@ that the index still lacks are searched as text for every name that is asked abo
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,9 +48,8 @@ _NO_CODE = frozenset(
 """Reasons to skip a file that a count need not mention: nothing is called or defined there."""
 _NAMED_PLACES = 6
 _MAX_NAMES = 12
-_LIMITED = "the search of what is not indexed is incomplete"
-_DOUBT = re.compile(rf"{_LIMITED}|not searched: .*\d (?:{'|'.join((skip.BEYOND, *sorted(WITHHELD)))})")
-"""A sentence on what may have a name that was found nowhere."""
+_DOUBTFUL = WITHHELD | {skip.BEYOND}
+"""Reasons of files that were not searched and may have a name that was found nowhere."""
 _READ_BYTES, _READ_FILES = 1 << 18, 50
 """How much of what was read and not indexed is searched with every count."""
 _IGNORED_SECONDS = 10
@@ -150,6 +148,22 @@ def unread_note(
     max_seconds: float = MAX_SECONDS,
 ) -> str:
     """Return where names are in what is not indexed, and what was not searched; "" if all is indexed."""
+    found = _searched_unread(
+        repository, names, ignore_case=ignore_case, whole=whole, reach=reach, max_seconds=max_seconds
+    )
+    return found if isinstance(found, str) else _note(found)
+
+
+def _searched_unread(
+    repository: Repository,
+    names: Sequence[str] | Spans,
+    *,
+    ignore_case: bool,
+    whole: bool = True,
+    reach: Reach,
+    max_seconds: float,
+) -> Unread | str:
+    """Return what was found of names in what is not indexed; a sentence if that could not be searched."""
     if not repository.checkout.has_files:
         return "not searched: what is not indexed, as the files are not on this machine"
     root, store = repository.checkout.root, repository.store
@@ -159,7 +173,7 @@ def unread_note(
         walked = walk(root, repository.source.filters, max_file_bytes=store.max_file_bytes)
     except SourceError as error:
         return f"not searched: what is not indexed ({error})"
-    found = find_unread(
+    return find_unread(
         root,
         names,
         walked,
@@ -171,7 +185,6 @@ def unread_note(
         reach=reach,
         max_seconds=max_seconds,
     )
-    return _note(found)
 
 
 def _left_out(store: Store, max_bytes: int = MAX_BYTES) -> Iterator[tuple[str, bytes]]:
@@ -202,7 +215,7 @@ def _note(found: Unread) -> str:
     if left_out := +found.left_out:
         said.append(f"not searched: {_counts(left_out)}")
     if found.limit:
-        said.append(f"{_LIMITED}: {found.limit}")
+        said.append(f"the search of what is not indexed is incomplete: {found.limit}")
     return "; ".join(said)
 
 
@@ -320,7 +333,15 @@ def missing_note(
     for one in repositories:
         others = (name for name in map(last_part, named) if not definitions(one.store, name))
         if names := list(dict.fromkeys((*missing, *others)))[:_MAX_NAMES]:
-            note = unread_note(one, names, ignore_case=True, reach=reach, max_seconds=WARNING_SECONDS)
-            said = note.split("; ")
-            notes += [note] if note.startswith("not indexed") else filter(_DOUBT.match, said)
-    return "; ".join(notes)
+            found = _searched_unread(one, names, ignore_case=True, reach=reach, max_seconds=WARNING_SECONDS)
+            notes.append("" if isinstance(found, str) else _doubt(found))
+    return "; ".join(filter(None, notes))
+
+
+def _doubt(found: Unread) -> str:
+    """Return where names were found, or else what may have them, "" for nothing."""
+    if found.places:
+        return _note(found)
+    is_doubtful = not _DOUBTFUL.isdisjoint(+found.left_out)
+    left_out = found.left_out if is_doubtful else Counter[str]()
+    return _note(replace(found, searched=Counter(), left_out=left_out))

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from rag.code.survey import Survey
 from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import ConfigError, ProviderError, RagError, WikiUnwritable
-from rag.service.tools.survey_of import given_up, survey
+from rag.service.tools.survey_of import survey
 from rag.wiki.models import Prose, WikiPage, WikiStructure, sha256
 from rag.wiki.pages.devin_json import read_steering
 from rag.wiki.pages.links import FileLinks, ForgeLinks, page_file
@@ -167,7 +167,7 @@ class WikiBuilder:
 
     @property
     def _not_parsed(self) -> tuple[str, ...]:
-        return tuple(sorted(given_up(self.repository.store)))
+        return tuple(sorted(self.repository.store.unparsed))
 
     # ------------------------------------------------------------ before
 

@@ -191,7 +191,8 @@ def _use(
 
 def is_comment(line: str, language: str) -> bool:
     """Return whether a line begins with the mark of a comment."""
-    return bool((_C_COMMENT if family(language) == "c" else _COMMENT).match(line))
+    found = _C_COMMENT.match(line) if family(language) == "c" else _COMMENT.match(line)
+    return found is not None
 
 
 def _split_defined(index: ChunkIndex, name: str) -> tuple[str, str]:

@@ -216,22 +216,22 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
 
 
 def _unread_as_code(index: ChunkIndex, target: CodeDefinition) -> Iterator[CodeUse]:
-    """Yield the lines that have the name of a definition, which is no word of prose, where the graph of the
-    code has no references to it: in other languages, in those whose names are not resolved, in macros of C,
-    in files on which the parser failed.
+    """Yield the lines that have the name of a definition, which is no word of prose, as the graph of the code
+    may lack references to it; in files of which it reads them, only those that are written like code.
     """
-    own, unparsed = family(language_of_path(target.path)), index.unparsed
-
-    def is_unread(path: str) -> bool:
-        language = language_of_path(path)
-        return family(language) != own or language not in RESOLVED or own == "c" or path in unparsed
-
-    for held in lines_with(index, target.name, is_unread):
-        if _is_code(held.hit):
-            for use in _lines_of(index, held, imports=False):
-                is_read = family(held.hit.language) == own == "c" and use.path not in unparsed
-                if not is_read or _is_in_macro(index, use):
-                    yield use
+    own, unparsed, name = family(language_of_path(target.path)), index.unparsed, re.escape(target.name)
+    written = re.compile(rf"(?<![\w$/`\"']){name}(?:\s*[]\[().,;:=!?>}}]|\s*$)|([\"']){name}\1")
+    for held in filter(lambda one: _is_code(one.hit), lines_with(index, target.name)):
+        path, language = held.hit.path, held.hit.language
+        is_read = family(language) == own and language in RESOLVED and path not in unparsed
+        brought = index.graph.imports_of(path, {target.name}) if is_read else []
+        for use in _lines_of(index, held, imports=False):
+            is_import = any(first <= use.line <= last for first, last in brought)
+            is_code = (
+                not is_read or written.search(_line(index, use)) or (own == "c" and _is_in_macro(index, use))
+            )
+            if is_code and not is_import:
+                yield use
 
 
 def _is_in_macro(index: ChunkIndex, use: CodeUse) -> bool:

@@ -197,7 +197,7 @@ def test_all_interfaces_say_what_an_answer_does_not_cover(
         assert "'back' is not defined in " in nowhere
         assert "not indexed: vendor/x/ship.py:1 (vendored)" in nowhere
     for text in said:
-        assert says in text and note in text, text
+        assert says in text and note in text.replace("Not ", "not "), text
 
 
 def test_calls_are_drawn_with_what_is_not_covered(sealing: Served) -> None:

@@ -357,6 +357,7 @@ def test_a_long_address_of_a_memory_is_refused_at_once():
 @pytest.mark.parametrize("name", ["RAG_HOME", "RAG_MEMORY", "RAG_STORES", "RAG_TEMPLATE", "RAG_MODEL"])
 def test_a_folder_of_a_user_who_does_not_exist_is_named(name, sample_repo, monkeypatch):
     where = {"RAG_MEMORY": "sqlite:///~no-such-user/x", "RAG_MODEL": "~no-such-user/x.gguf"}
+    monkeypatch.setenv("RAG_MODEL", "cmd:cat")  # without a model no template is used
     monkeypatch.setenv(name, where.get(name, "~no-such-user/x"))
     done = rag("ask", sample_repo, SIGNED)
     assert (done.code, done.out) == (2, "")

@@ -189,7 +189,8 @@ class NameResolution:
         known = [value for value in objects if value.kind in ("object", "def") and value.number >= 0]
         own = [n for scope in file.scopes(within) for n in file.members.get((scope, name), ())]
         found = tuple(Value("def", file.path, number) for number in own)
-        if not found and (known or file.top(name) or any(b for _, b in self.files.bound(file).get(name, ()))):
+        is_brought = file.top(name) or any(b for _, b in self.files.bound(file).get(name, ()))
+        if not found and (known or is_brought or self._in_kotlin_package(file, name)):
             found = self.top_level(file, name, _MAX_DEPTH)
         types = {one for value in known for one in self._type_names(value)}
         return tuple(

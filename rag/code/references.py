@@ -69,8 +69,8 @@ _NAMING = ("name", "bind", "member")
 _ANY_IDENTIFIER = ("ruby", "elixir")
 """The languages in which any identifier may be a call, and the head of a function is one."""
 _ORDER = {"decorator": 0, "modifier": 1, "function": 0, "class": 0, "closure": 0}
-_OF_FUNCTIONS = frozenset({"apply", "bind", "call"})
-"""Methods of JavaScript's functions, which call them."""
+_OF_FUNCTIONS = {"apply": CALL, "call": CALL, "bind": MENTION}
+"""Methods of JavaScript's functions, and what they do with them."""
 _CHAIN = re.compile(r"[\w$.()]+")
 _ON_ITEM, _ON_RECEIVER = ("let", "also"), ("apply", "run")
 """Functions of Kotlin: their lambda has the object before the dot as `it`, or as `this`; they return it."""
@@ -467,8 +467,8 @@ class _Reader:
     def on_method(self, node: Node) -> None:
         self.on_call(node)
         name, function = node.child_by_field_name("property"), node.child_by_field_name("object")
-        if name is not None and function is not None and self.words(name) in _OF_FUNCTIONS:
-            self.on_call(function)
+        if name is not None and function is not None and (role := _OF_FUNCTIONS.get(self.words(name))):
+            self.raw.append((role, function, self.scope))
 
     def on_token(self, node: Node) -> None:
         """A name with arguments in those of a macro of Rust, which the grammar leaves as they are."""

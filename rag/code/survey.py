@@ -18,16 +18,14 @@ from rag.analysis import words
 from rag.code import documentation
 from rag.code.above import above
 from rag.code.documentation import Quote
-from rag.code.file_graph import CALL, MENTION, UNKNOWN, Defined, FileGraph, Reference, Variable
+from rag.code.file_graph import CALL, MENTION, Defined, FileGraph, Reference, Variable
 from rag.code.graph import RepositoryGraph
 from rag.code.imports import Import
-from rag.code.languages import JAVASCRIPT
 from rag.code.parsing import SourceText, parsed_texts
 from rag.code.resolve import Above, Binding
 from rag.code.symbols import File, Symbol, symbols_of
 from rag.types import Checkout, Kind
 
-_METHODS_OF_FUNCTIONS = {"bind": MENTION, "call": CALL, "apply": CALL}
 _MIN_HEAD_WORDS = 3
 """A comment at the top of a file with fewer words does not document it."""
 
@@ -202,8 +200,7 @@ class Survey:
             for symbol in (self.symbols(path) if file.references else ())
             for line in range(symbol.start, symbol.end + 1)
         }
-        uses = map(_of_function, file.references) if file.language in JAVASCRIPT else file.references
-        for use in uses:
+        for use in file.references:
             values = self.graph.names.resolve(file, use) if use.role == role else ()
             if values and values[0].kind == "def" and self.graph.names.is_one(values):
                 other = self.graph.files.file(values[0].path)
@@ -228,15 +225,6 @@ class Survey:
         for call in self.calls:
             found[call.callee].append(call)
         return {symbol: tuple(calls) for symbol, calls in found.items()}
-
-
-def _of_function(use: Reference) -> Reference:
-    """Return `f.bind(…)` of JavaScript as a function that is passed on, `f.call(…)` as a call of `f`."""
-    role = _METHODS_OF_FUNCTIONS.get(use.name) if use.role == CALL and use.receiver else None
-    if role is None or use.receiver.startswith(UNKNOWN) or use.receiver.endswith("()"):
-        return use
-    receiver, _, name = use.receiver.rpartition(".")
-    return use._replace(name=name, receiver=receiver, role=role)
 
 
 def _written(use: Reference, callee: Symbol) -> str:

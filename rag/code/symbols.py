@@ -57,9 +57,10 @@ class File:
 
 
 _IMPLEMENTS = re.compile(r"\s*(?:unsafe\s+)?impl\b")
-_TESTS_INSIDE = re.compile(
-    r"^#\[(?:cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))?\s+)?mod\s+\w+\s*\{|(?:\w+::)?test\])", re.M
-)
+_TESTS_INSIDE = re.compile(r"^#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))?\s+)?mod\s+\w+\s*\{", re.M)
+_TEST = re.compile(r"^#\[(?:\w+::)?test\]", re.M)
+_NO_TEST = re.compile(r"(?<!\]\n)^(?:pub|impl|fn|async fn|unsafe|struct|enum|trait|mod)\b", re.M)
+"""What begins a line below which no function is a test of its own: an item without an attribute."""
 _NOT_EXPORTED = re.compile(r"\b(?:private|protected|fileprivate|internal)\b")
 
 
@@ -77,7 +78,8 @@ def symbols_of(file: File) -> Iterator[Symbol]:
 
 def tests_begin(text: str) -> int:
     """Return the row where the tests at the end of a file of Rust begin; a number of no row without any."""
-    found = _TESTS_INSIDE.search(text)
+    plain = [one.end() for one in _NO_TEST.finditer(text)]
+    found = _TESTS_INSIDE.search(text) or _TEST.search(text, max(plain, default=0))
     return text.count("\n", 0, found.start()) if found else len(text)
 
 

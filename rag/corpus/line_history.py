@@ -157,7 +157,7 @@ def _history(root: Path, commit: str, path: str, first: int, last: int, whole: b
         except GitError:  # a clone may lack contents that only its renames need
             changes = log_of_lines(root, commit, path, first, last)
     except SourceError:
-        note = note or f"all commits could not be read within {MAX_SECONDS:g} seconds"
+        note = note or "not all commits could be read: it takes too long, or they are too large"
         return LineHistory(blamed(root, commit, path, first, last, until - time.monotonic()), note)
     if len(changes) > _MAX_COMMITS:
         note = note or f"only the last {_MAX_COMMITS} commits were read"
@@ -174,7 +174,7 @@ def log_of_lines(root: Path, commit: str, path: str, first: int, last: int) -> t
         SourceError: the time is up.
     """
     of_lines = [f"-L{first},{last}:{path}", commit]
-    of_file = ["--follow", "-p", "-U0", commit, "--", f":(literal){path}"]
+    of_file = ["--follow", "--relative", "-p", "-U0", commit, "--", f":(literal){path}"]
     command = ["log", f"--max-count={_MAX_COMMITS + 1}", "--no-notes", *_SAFE, "--no-color"]
     output = run_git(
         [*command, f"--format={_FORMAT}", *(of_lines if first else of_file)],

@@ -42,6 +42,8 @@ _LEAST_SHARE = 0.2
 _NEARLY_EMPTY = "the file is nearly empty, like others"
 _ONE_BEHIND = 1
 """Citations of earlier versions may end one line after the file, as its last newline counted as a line."""
+_MAX_STARTS = 200
+"""Lines where a citation may begin that are compared with it."""
 
 
 class State(Protocol):
@@ -362,8 +364,9 @@ class _Check:
         """Return the places of lines in a text of which only white space at the ends of lines differs."""
         text, bare = self._texts.get(blob), [line.rstrip() for line in lines]
         now = [line.rstrip() for line in text.lines] if text is not None else []
-        starts = (at for at, line in enumerate(now) if line == bare[0] and now[at : at + len(bare)] == bare)
-        return [Same(at + 1, at + len(bare), "layout") for at in starts]
+        starts = [at for at, line in enumerate(now) if line == bare[0]][:_MAX_STARTS]
+        same = (at for at in starts if now[at : at + len(bare)] == bare)
+        return [Same(at + 1, at + len(bare), "layout") for at in same]
 
     def _squash(self, blob: str) -> bytes:
         if blob not in self._squashed:

@@ -17,7 +17,7 @@ PAST = r"(?:was|were|did|has|have|had|got)"
 _ANYONE = r"(?:we|you|they|anyone|someone|somebody)"
 _GAP = r"\b(?:[^.?!\n]|\.(?=\w)){0,120}?\b"
 """Words of the same sentence; `auth.py` is one."""
-_ASKED = r"(?:\A|[.?!]\s)\W*(?:(?:and|but|so|can|could|you|please|in) ){0,4}"
+_ASKED = r"(?:\A|[.?!]\s)[^\w.?!]*+(?:(?:and|but|so|can|could|you|please|in) ){0,4}"
 """The beginning of a sentence. Where "since the last commit" is printed is another question."""
 _PATTERNS: Mapping[Asks, str] = {
     "changed": "|".join(
@@ -50,6 +50,15 @@ _PATTERNS: Mapping[Asks, str] = {
 _MAX_EVENT_CHARS = 300
 """A longer text reports what happened rather than asks for a change."""
 _QUESTIONS = {asks: re.compile(pattern, re.IGNORECASE) for asks, pattern in _PATTERNS.items()}
+
+
+def is_made(text: str, name: str) -> bool:
+    """Return whether a text says of what has a name that it was made: "who wrote sign"."""
+    said = (
+        rf"(?:the\s+)?(?:\w+\s+)?[`'\"]?(?:\w+[.:]+)*{re.escape(name.rpartition('.')[2])}(?:\(\))?\b[`'\"]?"
+    )
+    made = rf"(?:wrote|authored|add|introduce|create|{MADE})\s+{said}|\b{PAST}\s+{said}\s+(?:{MADE}|appear)\b"
+    return re.search(rf"\b(?:{made})", text[:_MAX_EVENT_CHARS], re.IGNORECASE) is not None
 
 
 def asked_history(text: str) -> Asks | None:

@@ -26,20 +26,22 @@ _MAX_WORDS, _MAX_CHUNKS = 3, 20_000
 """How many words a name has, and how many chunks may have one of them."""
 _MAX_SHARE = 0.25
 """A folder with more of the files is the project, not a part of it."""
-_MAX_KNOWN = 500
+_MAX_KNOWN, _MAX_CHARS = 500, 400
+"""How many questions are remembered, and how much of each is read."""
 
 Files = npt.NDArray[np.integer]
 
 
 def named_files(index: ChunkIndex, text: str) -> Files:
     """Return the files below the folders that a question names, ascending."""
-    known = _KNOWN.setdefault(index, {})
-    if text not in known:
+    known, text = _KNOWN.setdefault(index, {}), text[:_MAX_CHARS]
+    files = known.get(text)
+    if files is None:
         if len(known) >= _MAX_KNOWN:
             known.clear()
         files = distinct(np.asarray([*_below(index, text)], np.int32))
-        known[text] = files[: len(files) if len(files) <= _MAX_SHARE * index.file_count else 0]
-    return known[text]
+        files = known[text] = files[: len(files) if len(files) <= _MAX_SHARE * index.file_count else 0]
+    return files
 
 
 _KNOWN: WeakKeyDictionary[ChunkIndex, dict[str, Files]] = WeakKeyDictionary()
@@ -60,7 +62,7 @@ def folder_factor(index: ChunkIndex, chunks: Chunks, question: str, earlier: Seq
 
 def _below(index: ChunkIndex, text: str) -> Iterator[int]:
     """Yield the files below the folders that a text names."""
-    for name in _names(text):
+    for name in dict.fromkeys(_names(text)):
         held = (_in_head(index, term) for term in name)
         found = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), held).tolist()
         yield from (file for file in found if name in _folders(index.file_path(file)))
@@ -71,8 +73,9 @@ def _names(text: str) -> Iterator[tuple[str, ...]]:
     said = words(text.lower())
     for first in range(len(said)):
         for end in range(first + 2, min(first + _MAX_WORDS, len(said)) + 1):
-            if not any(map(is_stop_word, said[first:end])):
-                yield tuple(terms(" ".join(said[first:end])))
+            name = tuple(terms(" ".join(said[first:end])))
+            if name and not any(map(is_stop_word, said[first:end])):
+                yield name
 
 
 def _in_head(index: ChunkIndex, term: str) -> Files:

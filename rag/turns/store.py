@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, TypeVar
@@ -69,8 +69,8 @@ class StoredTurns(Records):
     ) -> list[DialogTurn]:
         """Return the turns of a conversation, oldest first, see `TurnStore`."""
         window = (-1 if after is None else after, MAX_ORDER if before is None else min(before, MAX_ORDER))
-        shown = self._shown("turn", conversation, namespace, last, mark, exclude_mark, window)
-        return [item.turn() for item in shown]
+        read: Callable[[StoredItem], DialogTurn] = StoredItem.turn
+        return self._shown(read, "turn", conversation, namespace, last, mark, exclude_mark, window)
 
     @repeated
     def turn(self, turn_id: str, *, namespace: str = "") -> DialogTurn:
@@ -166,8 +166,7 @@ class StoredTurns(Records):
         exclude_mark: Marks | None = None,
     ) -> list[Message]:
         """Return the messages of a conversation, oldest first, see `TurnStore`."""
-        shown = self._shown("message", conversation, namespace, last, mark, exclude_mark)
-        return [item.message() for item in shown]
+        return self._shown(StoredItem.message, "message", conversation, namespace, last, mark, exclude_mark)
 
     @repeated
     def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
@@ -332,6 +331,7 @@ class StoredTurns(Records):
     @repeated
     def _shown(
         self,
+        read: Callable[[StoredItem], _T],
         kind: Kind,
         conversation: str,
         namespace: str,
@@ -339,7 +339,7 @@ class StoredTurns(Records):
         mark: Marks | None,
         exclude_mark: Marks | None,
         window: tuple[int, int] = _ALL,
-    ) -> list[StoredItem]:
+    ) -> list[_T]:
         check.check_last(last)
         marks = check.marks_sought(mark), check.marks_sought(exclude_mark)
         limit = last if last is not None and marks == (None, None) else -1
@@ -353,7 +353,7 @@ class StoredTurns(Records):
             )
             found = (item for scan in scans for item in scan if item.passes(*marks))
             chosen = found if last is None else islice(found, min(last, MAX_ORDER))
-            return list(chosen)[::-1]
+            return [read(item) for item in chosen][::-1]
 
     def _add(
         self,

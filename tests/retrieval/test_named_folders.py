@@ -57,3 +57,7 @@ def test_a_conversation_stays_in_the_folder_that_it_named(searcher, role):
     for asked in (1, 2):
         first, *_ = search_in_turn([searcher], "Where is it started?", earlier[:asked]).hits
         assert first.path.replace("_", "-") == f"roles/{role.replace(' ', '-')}/tasks/main.yml"
+
+
+def test_words_without_terms_name_no_folder(searcher):
+    assert not len(named_files(searcher.index, "sign for _, __ in $ $"))

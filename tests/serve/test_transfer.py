@@ -24,7 +24,8 @@ def keyed(tmp_path_factory):
     home = tmp_path_factory.mktemp("moving")
     memory = memory_in(home)
     headers = {name: {"Authorization": f"Bearer {add_key(memory, name)}"} for name in ("ann", "bob")}
-    with serving(home, engine={"memory": memory}, repositories=(("sample", sample_copy(home)),)) as running:
+    engine = {"memory": memory, "model": "cmd:cat"}
+    with serving(home, engine=engine, repositories=(("sample", sample_copy(home)),)) as running:
         running.wait_until(lambda: running.get("/ready").status == 200)
         yield SimpleNamespace(server=running, home=home, **headers)
 

@@ -437,7 +437,7 @@ def test_only_unknown_names_and_changed_files_are_searched_again(tmp_path):
         return ClaimsCache(tmp_path, tmp_path, at, lambda before: changed)
 
     def found(known: ClaimsCache, names: set[str], differing: set[str] = frozenset()) -> dict[str, set[str]]:
-        held = {name: set(paths) for name, paths in known.holders(names, differing, search).items()}
+        held = {name: set(paths) for name, paths in known.holders(names, differing, search, ()).items()}
         known.save()
         return {name: held[name] for name in names}
 
@@ -460,7 +460,7 @@ def test_the_size_of_the_cache_has_a_limit(tmp_path, monkeypatch):
     for asked in ({"often", "rarely"}, {"often"}):
         known = ClaimsCache(tmp_path, tmp_path, "1", lambda before: ())
         new: set[str] = set()
-        known.holders(held, (), lambda names, paths: new.update(names) or held)  # noqa: B023
+        known.holders(held, (), lambda names, paths: new.update(names) or held, ())  # noqa: B023
         assert new == asked
         known.save()
 
@@ -682,3 +682,16 @@ def test_standard_input_is_not_offered_a_correction(root):
     commit(root)
     said = rag("check", "-", cwd=root, stdin="See `src/auth.py`.")
     assert "moved to src/tokens.py" in said.out and "--fix" not in said.err
+
+
+def test_a_name_that_is_too_common_is_searched_again(tmp_path: Path) -> None:
+    known = ClaimsCache(tmp_path, tmp_path, "a" * 40, lambda commit: ())
+    searched: list[set[str]] = []
+
+    def search(names: Collection[str], paths: Collection[str]) -> dict[str, list[str]]:
+        searched.append(set(names))
+        return {"rare": ["a.py"]}
+
+    for _ in range(2):
+        known.holders({"rare", "get"}, (), search, {"get"})
+    assert searched == [{"rare", "get"}, {"get"}]

@@ -181,7 +181,7 @@ def test_a_history_that_takes_too_long_is_that_of_the_present_lines(
     monkeypatch.setattr(line_history, "log_of_lines", slow)
     commit = git(folder, "rev-parse", "HEAD")
     history = history_of_lines(folder, commit, "src/sign.py", 4, 13)
-    assert "within 2 seconds" in history.note and not history.complete
+    assert "it takes too long" in history.note and not history.complete
     assert [change.author for change in history.changes] == ["bob", "Ann"]
 
 
@@ -275,6 +275,20 @@ MATCHED = {
     "Why was src/sign.py changed about links that anyone forged?": ("src/sign.py", "Ann on 2024-03-01"),
     "Who added the key that `sign` uses?": ("sign", "bob on 2025-04-02"),
 }
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who wrote `sign`, which must refuse empty texts?",
+        "When was the function sign added, with refused texts?",
+    ],
+)
+def test_who_made_a_definition_is_who_introduced_it(engine: Engine, folder: Path, question: str) -> None:
+    text = THIRD.replace("def sign(text):\n", "def sign(text):\n    assert text\n")
+    committed(folder, text, "Refuse empty texts", author="Dan <d@d.org>", day="2026-06-01")
+    facts = asked(engine, folder, question).code_facts
+    assert facts is not None and facts.summary.startswith("`sign` was introduced by Ann on 2024-03-01")
 
 
 @pytest.mark.parametrize("question", MATCHED)

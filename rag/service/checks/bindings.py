@@ -31,7 +31,7 @@ from rag.types import Citation, CitedSymbol, Span
 _MAX_HOLDERS = 25
 """In more files than this a name is too common to be bound."""
 _MAX_DEFINITIONS = 5
-_MAX_BOUND = 20
+_MAX_BOUND, _MAX_CONSIDERED = 20, 400
 """The maximum number of places that a fact is bound to."""
 Place = tuple[str, NamedLines]
 _UPPER = re.compile(r"(?<![\w$])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w$])")
@@ -233,11 +233,12 @@ def bound(state: FolderState, text: str) -> tuple[Citation, ...]:
 def _of_fact(found: Sequence[tuple[str, Sequence[Place]]]) -> list[Place]:
     """Return the places that a sentence depends on, of those of each of its claims and their names."""
     named = {path for name, places in found if not name for path, _ in places}
-    chosen = dict.fromkeys(
+    every = dict.fromkeys(
         place
         for name, places in found
         for place in ([one for one in places if one[0] in named] if name else ()) or places
     )
+    chosen = list(every)[:_MAX_CONSIDERED]
     return [
         (path, lines)
         for path, lines in chosen

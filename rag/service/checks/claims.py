@@ -216,7 +216,7 @@ class _Check:
         return min(same, default="")
 
     def _search(self, names: set[str]) -> None:
-        found = self.cache.holders(names, self.state.differing, self._code_with)
+        found = self.cache.holders(names, self.state.differing, self._code_with, self._too_common)
         own = {one.path for one in self.texts}
         self.now.holders = {
             name: [path for path in found.get(name, ()) if path not in own and path in self._files]

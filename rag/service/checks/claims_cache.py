@@ -58,12 +58,13 @@ class ClaimsCache:
     def _take(self, value: Mapping[str, Any], changed: Collection[str]) -> None:
         """Take what is known at a commit, apart from paths that have changed since."""
         paths = value["paths"]
-        self._holders = {name: [paths[n] for n in held] for name, held in value["holders"].items()}
-        self._unsearched = {*value["unsearched"], *changed}
-        self._lines = {path: known for path, known in value["lines"].items() if path not in changed}
+        holders = {name: [paths[n] for n in held] for name, held in value["holders"].items()}
+        unsearched = {*value["unsearched"], *changed}
+        lines = {path: known for path, known in dict(value["lines"]).items() if path not in changed}
+        self._holders, self._unsearched, self._lines = holders, unsearched, lines
 
     def holders(
-        self, names: Collection[str], differing: Collection[str], search: Search
+        self, names: Collection[str], differing: Collection[str], search: Search, too_common: Collection[str]
     ) -> dict[str, Collection[str]]:
         """Return the files with each name: those that are known, and those that a search finds.
 
@@ -71,6 +72,7 @@ class ClaimsCache:
             names: the names.
             differing: the paths that may not be as committed.
             search: looks for names that are not known, and in files that are not.
+            too_common: the names that the search gave up; they are not kept.
         """
         again = self._unsearched.union(differing)
         if len(again) > _MAX_SEARCHED_AGAIN:
@@ -84,7 +86,9 @@ class ClaimsCache:
         if new := set(names) - known.keys():
             every |= dict.fromkeys(new, ()) | dict(search(new, ()))
         self._holders = {
-            name: [path for path in paths if path not in differing] for name, paths in every.items()
+            name: [path for path in paths if path not in differing]
+            for name, paths in every.items()
+            if name not in too_common
         }
         self._unsearched = set(differing)
         return every

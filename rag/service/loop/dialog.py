@@ -383,7 +383,8 @@ class Dialog:
         missing = None if found.code_facts else missing_file(self.searched, found)
         if missing is None:
             return confidence, self._warning(confidence, found)
-        return confidence and replace(confidence, found=not missing.is_subject), missing.sentence
+        found_it = confidence is not None and confidence.found and not missing.is_subject
+        return confidence and replace(confidence, found=found_it), missing.sentence
 
     def _warning(self, confidence: Confidence | None, found: RetrievalResult) -> str:
         """Return the warning before an answer that is probably not there; "" if not needed."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rag.corpus.line_history import Change, LineHistory, history_of_lines
 from rag.lines import lines_of
-from rag.retrieval.asked_history import Asks, asked_history
+from rag.retrieval.asked_history import Asks, asked_history, is_made
 from rag.retrieval.kinds.asked import merged_hits
 from rag.retrieval.kinds.history import HistorySubject, matching, sought_words, subject_of
 from rag.retrieval.search import RetrievalResult
@@ -48,7 +48,8 @@ def with_history(
         root, whole = history_root(repository), subject.is_file
         history = history_of_lines(root, checkout.commit, *lines, whole=whole)
         texts = [(one.subject, f"{one.body} {_moved(one)}", one.lines) for one in history.changes]
-        order = matching(sought_words(found.sought.question, subject), texts)
+        if not (asks == "introduced" and is_made(found.sought.question.text, subject.name)):
+            order = matching(sought_words(found.sought.question, subject), texts)
     else:
         history = LineHistory(note=NO_HISTORY)
         on_missing(source)

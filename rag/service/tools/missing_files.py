@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ _FILE = re.compile(r"/(?:[\w.-]*\w)?\.[A-Za-z]\w{0,7}\Z")
 """The end of a path that is that of a file; a name without folders may be that of anything."""
 _ALIKE = 0.8
 """How alike the name of another file is that may be meant."""
+_MAX_SEARCHED = 3
+"""The history is searched for so many files."""
 _READ_HITS = 5
 """A path that one of the first hits has in its text is one of another program, or a route."""
 
@@ -42,7 +45,7 @@ def missing_file(repositories: Sequence[Repository], found: RetrievalResult) -> 
     if any(is_path(path, mentioned) for path in known for mentioned in question.paths):
         return None
     is_subject = _is_subject(question)
-    searched = [path for path in question.paths if is_subject or "/" in path]
+    searched = [path for path in question.paths if is_subject or "/" in path][:_MAX_SEARCHED]
     removed = (_removed(one, path) for path in searched for one in repositories)
     sentence = next(filter(None, removed), "")
     if not sentence:
@@ -73,7 +76,8 @@ def _is_subject(question: ParsedQuestion) -> bool:
 def _removed(repository: Repository, path: str) -> str:
     """Return which commit removed or renamed a file, in a sentence; "" if that is not known."""
     commit = repository.checkout.commit
-    if commit is None or not repository.checkout.has_files:
+    root = repository.checkout.root
+    if commit is None or not repository.checkout.has_files or os.path.lexists(root / path):
         return ""
     found = removal(history_root(repository), commit, path)
     if found is None:

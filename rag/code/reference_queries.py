@@ -185,6 +185,7 @@ QUERIES = {
 (range_clause left: (expression_list (identifier) @bind))
 (call_expression function: (identifier) @call)
 (call_expression function: (selector_expression) @method)
+(type_conversion_expression type: (generic_type type: [(type_identifier) (qualified_type)] @call))
 (argument_list [(identifier) (selector_expression)] @mention)
 (keyed_element (literal_element [(identifier) (selector_expression)] @mention))
 (return_statement (expression_list [(identifier) (selector_expression)] @mention))

@@ -212,7 +212,7 @@ def _names_subject(facts: CodeFacts, found: RetrievalResult) -> bool:
     if sought.subject and last_part(sought.subject.symbol) == name and bare_pronoun(sought.question.text):
         return True
     is_name = _LIKE_CODE.search(name) is not None or specificity(folded(name)) == 1
-    is_name = is_name or name in sought.question.names
+    is_name = is_name or name in sought.question.names or (facts.kind == CALLERS and facts.count > 0)
     return facts.kind in (CALLERS, LIST) and is_name and name in sought.question.text
 
 

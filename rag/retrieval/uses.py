@@ -39,6 +39,8 @@ _IMPORT = re.compile(r"\s*(?:#\s*)?(?:import|from|use|using|alias|require\w*|inc
 _IMPORTING = (
     r"\s*(?:import|export|from|use|using|require\w*|include|source|(?:auto)?load|#\s*(?:include|import))\b.*"
 )
+_FEW_CHUNKS = 200
+"""A name that is a word of prose is looked for in the text of at most so many chunks."""
 _MAX_IMPORTING = 600
 """Chunks that are read for imports of one name."""
 _LIKE_CODE = re.compile(LIKE_CODE)
@@ -192,7 +194,7 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
         rest = [*written, *(use for use in imports if use.path not in resolved)]
         rest.sort(key=lambda use: use.role != "call")
         by_name = [use for use in rest if (use.path, use.line) not in taken]
-    elif _LIKE_CODE.search(target.name) and len(meant) <= _FEW_DEFINITIONS:
+    elif _is_read_as_text(index, target.name) and len(meant) <= _FEW_DEFINITIONS:
         known = {(use.path, use.line) for use in (*every.uses, *unknown, *every.others)}
         known |= {(one.path, one.start) for one in index.graph.definitions(target.name)}
         by_name = [use for use in _unread_as_code(index, target) if (use.path, use.line) not in known]
@@ -215,20 +217,29 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
     )
 
 
+def _is_read_as_text(index: ChunkIndex, name: str) -> bool:
+    """Return whether all lines with a name are looked at: that of code, or one that few chunks have."""
+    last = terms(name)[-1:]
+    is_rare = name not in COMMON and all(len(index.postings(term).chunks) <= _FEW_CHUNKS for term in last)
+    return _LIKE_CODE.search(name) is not None or is_rare
+
+
 def _unread_as_code(index: ChunkIndex, target: CodeDefinition) -> Iterator[CodeUse]:
-    """Yield the lines that have the name of a definition, which is no word of prose, as the graph of the code
-    may lack references to it; in files of which it reads them, only those that are written like code.
+    """Yield the lines that have the name of a definition, as the graph of the code may lack references to it:
+    those that are written like code, and for a name that is no word of prose all where it reads none.
     """
     own, unparsed, name = family(language_of_path(target.path)), index.unparsed, re.escape(target.name)
-    written = re.compile(rf"(?<![\w$/`\"']){name}(?:\s*[]\[().,;:=!?>}}]|\s*$)|([\"']){name}\1")
+    is_no_word = _LIKE_CODE.search(target.name) is not None
+    written = re.compile(rf"(?<![\w$/`\"']){name}(?:\s*[]\[().,;:=!?>}}\"']|\s*$)|([\"']){name}\1")
     for held in filter(lambda one: _is_code(one.hit), lines_with(index, target.name)):
         path, language = held.hit.path, held.hit.language
         is_read = family(language) == own and language in RESOLVED and path not in unparsed
+        is_whole = not is_read and is_no_word
         brought = index.graph.imports_of(path, {target.name}) if is_read else []
         for use in _lines_of(index, held, imports=False):
             is_import = any(first <= use.line <= last for first, last in brought)
             is_code = (
-                not is_read or written.search(_line(index, use)) or (own == "c" and _is_in_macro(index, use))
+                is_whole or written.search(_line(index, use)) or (own == "c" and _is_in_macro(index, use))
             )
             if is_code and not is_import:
                 yield use

@@ -315,6 +315,10 @@ IDIOMS = {
         "package p\nfun work(x: Int): Int = x\n",
         {"src/main/kotlin/q/A1.kt": "package q\nfun a1() = p.work(1)\n"},
     ),
+    "lib.go": (
+        "package main\n\nfunc work[K any](s string) {}\n",
+        {"a1.go": 'package main\nfunc a1() { work[int]("a") }\n'},
+    ),
     "src/lib.rs": (
         "pub fn work(x: i32) -> i32 { x }\npub mod a1;\n",
         {

@@ -31,6 +31,13 @@ def run_all(lock):
 FILES = {"app/locks.py": LOCKS, "app/jobs.py": JOBS}
 
 
+def test_a_name_with_a_mark_is_found_in_its_class(searcher_of):
+    text = "class Pot\n  def wax!\n    1\n  end\nend\n\nclass Jar\n  def wax(pot)\n    pot.wax!\n  end\nend\n"
+    found = search([searcher_of({"pot.rb": text})], "Who calls Pot.wax!?").code_facts
+    assert found is not None and found.subject == "Pot.wax!"
+    assert [item.start for item in found.items] == [9]
+
+
 @pytest.fixture(scope="module")
 def searcher(searcher_of):
     return searcher_of(FILES)

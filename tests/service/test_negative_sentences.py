@@ -218,6 +218,20 @@ UNREAD_AS_CODE = {
         "pot.rb": SEAL_IN_RUBY,
         "test/pot_test.rb": "assert_respond_to pot, :seal_parcel\n# seal_parcel\n",
     },
+    "dotted string of Python": {
+        "a.py": "def seal_parcel():\n    return 1\n\ndef ship():\n    seal_parcel()\n",
+        "test_a.py": "@mock.patch('a.seal_parcel')\ndef test(): '''Not seal_parcel at all.'''\n",
+    },
+    "value of a variable of Go": {
+        "a.go": "package a\n\nfunc sealParcel() {}\n\nfunc ship() { sealParcel() }\n".replace(
+            "sealParcel", "seal_parcel"
+        ),
+        "b.go": "package a\n\nvar hook = seal_parcel\n",
+    },
+    "type of TypeScript": {
+        "a.ts": "export class seal_parcel {}\nexport const ship = () => new seal_parcel();\n",
+        "b.ts": "import {\n  seal_parcel,\n} from './a';\nconst every: seal_parcel[] = [];\n",
+    },
 }
 
 
@@ -225,6 +239,28 @@ UNREAD_AS_CODE = {
 def test_lines_that_are_not_read_as_code_are_counted_apart(engine: Engine, tmp_path: Path, tree: str) -> None:
     said = said_of(engine, written(tmp_path, UNREAD_AS_CODE[tree]), "seal_parcel")
     assert said.endswith("; 1 other line of code has the name"), said
+
+
+PASSED_ON = {
+    "block of Ruby": {"pot.rb": "class Pot\n  def wax!\n  end\nend\npot.wax!\npots.each(&:wax!)\n"},
+    "method of C++": {
+        "a.cpp": "struct Pot { void wax(); };\nvoid f(Pot* p) { p->wax(); }\n"
+        "auto g = std::bind(&Pot::wax, p);\n"
+    },
+    "function of C#": {
+        "a.cs": "static class Ext {\n  public static int Wax(this int x) => x;\n"
+        "  int y = 1.Wax();\n  object z = all.Select(Ext.Wax);\n}\n"
+    },
+}
+
+
+@pytest.mark.parametrize("tree", PASSED_ON)
+def test_a_name_that_is_a_word_of_prose_is_counted_where_it_is_passed_on(
+    engine: Engine, tmp_path: Path, tree: str
+) -> None:
+    name = {"block of Ruby": "wax!", "method of C++": "wax", "function of C#": "Wax"}[tree]
+    said = said_of(engine, written(tmp_path, PASSED_ON[tree]), name)
+    assert "called in" in said and said.endswith("; 1 other line of code has the name"), said
 
 
 @pytest.mark.parametrize("body", ["seal_parcel(1)", "do { \\\n  seal_parcel(1); \\\n} while (0)"])

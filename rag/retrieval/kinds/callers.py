@@ -261,7 +261,8 @@ def _subjects(asked: Asked, relation: str) -> list[_Subject]:
     for name in [*_SPAN.findall(positive), *spelled_names(_OWNER.sub(" ", positive))]:
         for index in asked.indexes:
             every = [] if name.isidentifier() else _defined(index, name, relation)
-            if whole := [one for one in every if one.name == composed(name)]:
+            ends = composed(name), re.split(r"\.|::|#", composed(name))[-1]
+            if whole := [one for one in every if one.name in ends and not one.name.isidentifier()]:
                 chosen = _chosen(whole[:_MAX_CANDIDATES], text, positive, name, index)
                 return [_considered(asked, index, whole, chosen)]
     for name, is_sure in _names(positive):

@@ -95,7 +95,8 @@ def _summary(asks: Asks, name: str, history: LineHistory) -> str:
         return f"the history of `{name}` is not known: {history.note}"
     last, first = history.changes[0], history.changes[-1]
     if asks == "changed" or not history.complete:
-        more = "" if len(history.changes) == 1 else f"; {len(history.changes)} commits changed it"
+        least = "" if history.complete else "at least "
+        more = "" if len(history.changes) == 1 else f"; {least}{len(history.changes)} commits changed it"
         known = "" if history.complete or asks == "changed" else ", when it was introduced is not known"
         return f"`{name}` was last changed {by(last)}{more}{known}"
     again = f"; last changed {by(last)}" if len(history.changes) > 1 else ""

@@ -130,8 +130,17 @@ def test_uses_in_a_language_without_resolved_names_are_possible(searcher):
     assert facts(searcher, "Which tests cover fetch_row?") == [("spec/store_spec.rb", 5, False)]
 
 
-def test_without_a_test_the_ranking_answers(searcher):
-    assert facts(searcher, "Is never_tested tested?") is None
+def test_what_no_test_names_is_said_to_be_used_in_none(searcher):
+    found = search([searcher], "Is never_tested tested?").code_facts
+    assert found.summary.startswith("`never_tested` is used in tests in 0 places in the ")
+    assert (found.count, found.complete) == (0, False) and "a test may use it through" in found.note
+
+
+def test_a_word_of_prose_is_left_to_the_ranking(searcher_of):
+    searcher = searcher_of(
+        {"a.py": "def price():\n    return 1\n", "tests/test_a.py": "def test_all(): pass\n"}
+    )
+    assert facts(searcher, "Which tests cover the price?") is None
 
 
 def test_it_is_the_subject_of_the_conversation(searcher):

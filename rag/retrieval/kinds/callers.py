@@ -77,6 +77,7 @@ _MAX_UNRESOLVED = 3
 _MAX_OF_OTHER = 3
 """How many facts are shown of another definition that "it" may mean."""
 _OPEN = f"{INCOMPLETE}names and types that are only known at run time are not resolved"
+_INDIRECT = f"{INCOMPLETE}a test may use it through something else"
 _DOUBT = "Where the type of an object is not known, its name decides"
 _SPAN = re.compile(r"(?<!`)`+([^`\n]{1,200})`+")
 
@@ -131,8 +132,9 @@ def _found(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
     uses = _related(asked, subject, relation)
     if not uses:
         # "What implements retry?" may ask for a function, and not every language names what it implements.
-        # A test may use what it covers through something else.
-        return None if relation in ("implementers", "tests") else _unrelated(asked, subject, relation)
+        # "Is the price tested?" may mean something else than a function of that name.
+        is_open = relation == "implementers" or (relation == "tests" and not _is_named(asked, subject))
+        return None if is_open else _unrelated(asked, subject, relation)
     uses.sort(key=lambda use: (kind_of_path(use.path) == "test", not use.certain))
     name, verb = subject.targets[0].name, _SAYS[relation][1]
     lines = {(use.path, use.line) for use in uses}
@@ -231,8 +233,8 @@ def _unrelated(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | No
         return None
     said, verb = _SAYS[relation]
     sentence = f"`{target.qualified_name}` is {said} in 0 places in {indexed_files(index.file_count)}"
-    role, one, several = _UNRESOLVED[relation]
-    unresolved = index.graph.unresolved(subject.targets, role)
+    role, one, several = _UNRESOLVED.get(relation, (None, "", ""))
+    unresolved = index.graph.unresolved(subject.targets, role) if role else []
     if unresolved:
         which = f"{len(unresolved)} {one if len(unresolved) == 1 else several}"
         sentence = f"{sentence} that could be resolved; {which} of that name could not"
@@ -243,9 +245,15 @@ def _unrelated(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | No
         target.qualified_name,
         sentence + ("; it is exported" if target.is_exported else ""),
         [FactPlace(file, target.start, f"defines {target.name}"), *_places(asked, subject, shown)],
-        note=_OPEN,
+        note=_INDIRECT if relation == "tests" else _OPEN,
     )
     return None if found is None else replace(found, count=0, certain_count=0)
+
+
+def _is_named(asked: Asked, subject: _Subject) -> bool:
+    """Return whether a question has the name of its subject, which is no word of prose."""
+    name = subject.targets[0].name
+    return _LIKE_CODE.search(name) is not None and name in asked.question.question.text
 
 
 # ---------------------------------------------------------------- the subject

@@ -40,7 +40,7 @@ _IMPORTING = (
     r"\s*(?:import|export|from|use|using|require\w*|include|source|(?:auto)?load|#\s*(?:include|import))\b.*"
 )
 _FEW_CHUNKS = 200
-"""A name that is a word of prose is looked for in the text of at most so many chunks."""
+"""The most chunks in whose text a name that is a word of prose is looked for."""
 _MAX_IMPORTING = 600
 """Chunks that are read for imports of one name."""
 _LIKE_CODE = re.compile(LIKE_CODE)
@@ -194,7 +194,7 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
         rest = [*written, *(use for use in imports if use.path not in resolved)]
         rest.sort(key=lambda use: use.role != "call")
         by_name = [use for use in rest if (use.path, use.line) not in taken]
-    elif _is_read_as_text(index, target.name) and len(meant) <= _FEW_DEFINITIONS:
+    elif target.unit != "section" and len(meant) <= _FEW_DEFINITIONS and _is_read(index, target.name):
         known = {(use.path, use.line) for use in (*every.uses, *unknown, *every.others)}
         known |= {(one.path, one.start) for one in index.graph.definitions(target.name)}
         by_name = [use for use in _unread_as_code(index, target) if (use.path, use.line) not in known]
@@ -217,7 +217,7 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
     )
 
 
-def _is_read_as_text(index: ChunkIndex, name: str) -> bool:
+def _is_read(index: ChunkIndex, name: str) -> bool:
     """Return whether all lines with a name are looked at: that of code, or one that few chunks have."""
     last = terms(name)[-1:]
     is_rare = name not in COMMON and all(len(index.postings(term).chunks) <= _FEW_CHUNKS for term in last)

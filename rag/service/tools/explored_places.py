@@ -140,7 +140,7 @@ class _Part:
         """Return the places, see `places_of`."""
         repository, facts, result = self.repository, self.facts, self.result
         found = FoundPlaces(remarks=list(result.remarks), asks_for_all=self.for_all)
-        if facts is not None and self.first:
+        if facts is not None and (self.first or not facts.count):
             note = f" ({facts.note})" if facts.note else ""
             found.remarks.append(f"{facts.summary}{note}.")
         if facts is not None and self.first and not self.callers_are_named:
@@ -377,7 +377,8 @@ def _matches(repository: Repository, literals: Sequence[str]) -> Iterator[Explor
 
 def _facts_by_order(result: RetrievalResult, *, named: bool) -> tuple[list[CodeFact], list[CodeFact]]:
     """Return the facts that come first, and those that come last: in tests and documents if there are others,
-    and all facts of a list if the question names a path or a definition and they are elsewhere.
+    all facts of a list if the question names a path or a definition and they are elsewhere, and a definition
+    that no test names.
     """
     facts, question = result.code_facts, result.sought.question
     if facts is None:
@@ -385,6 +386,8 @@ def _facts_by_order(result: RetrievalResult, *, named: bool) -> tuple[list[CodeF
     items = [item for item in facts.items if item.path]
     if question.paths and not any(_in_paths(item.path, question.paths) for item in items):
         return [], items
+    if not facts.count and "tests" in question.asks:
+        return [], items  # those of its callers come first
     if facts.kind in LISTS:
         about = term_set(facts.subject) & term_set(result.sought.question.text)
         if not about or (named and facts.subject not in question.names):

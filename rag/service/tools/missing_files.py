@@ -23,7 +23,7 @@ _FILE = re.compile(r"/(?:[\w.-]*\w)?\.[A-Za-z]\w{0,7}\Z")
 _ALIKE = 0.8
 """How alike the name of another file is that may be meant."""
 _MAX_SEARCHED = 3
-"""The history is searched for so many files."""
+"""The most files for which the history is searched."""
 _READ_HITS = 5
 """A path that one of the first hits has in its text is one of another program, or a route."""
 

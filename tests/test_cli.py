@@ -1057,3 +1057,8 @@ def test_what_was_typed_in_a_chat_comes_back_in_the_next(sample_repo):
         terminal.wait_for("> ")
         terminal.type("/quit\n")
         assert terminal.end() == 0
+
+
+def test_a_question_about_nothing_yet_has_no_gate_to_turn_off(sample_repo):
+    done = rag("ask", sample_repo, "Who calls it?")
+    assert "Name it in the question" in done.out + done.err and "--no-gate" not in done.err

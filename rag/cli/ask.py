@@ -424,7 +424,7 @@ def _print_notes(answer: Answer, *, in_chat: bool) -> None:
         return
     if not answer.found and answer.hits:
         say("rag: use --no-gate (RAG_GATE=off) to answer from the nearest places anyway")
-    if answer.warning:
+    if answer.warning and answer.found:
         say("rag: use --no-gate (RAG_GATE=off) to turn this warning off")
 
 

@@ -365,7 +365,7 @@ class Engine(OpenBackends):
         """Return the repository updated with all changes of its folder since it was opened.
 
         Where the kernel reports changes, an unchanged folder costs microseconds. A URL is not fetched again;
-        an index that another process updated is reopened.
+        its index is reopened if another process updated it.
 
         Args:
             repository: as it was last open.

@@ -325,7 +325,10 @@ def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files:
     """
     verb = "imported" if found.is_file else verbs[0]
     name, count, certain = f"`{found.name}`", len(found.found), found.certain
-    if not count:
+    if not count and found.unknown:
+        of_name = f"{_counted('{use}', len(found.unknown))} of that name could not be attributed"
+        said = f"{name} may be {verb} in {indexed_files(files)}: {of_name}, and no other was found"
+    elif not count:
         said = f"{name} is {verb} in 0 places in {indexed_files(files)}"
     elif verb == "called" and not found.are_calls:
         said = f"{name} is used in {_places(count)}, but not called there by its name"
@@ -336,7 +339,7 @@ def summary(found: Uses, verbs: tuple[str, str] = ("called", "calls"), *, files:
         said += f", {certain} of them certain" if certain < count else ""
     rest = [
         (found.mentions, "more {place} {name} it without a call"),
-        (found.unknown, "{use} of that name could not be attributed"),
+        (found.unknown if count else (), "{use} of that name could not be attributed"),
         (found.others, "{use} of that name {mean} something else"),
         (found.by_name, "other {line} of code {have} the name"),
     ]

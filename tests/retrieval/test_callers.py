@@ -268,12 +268,25 @@ def test_without_resolved_calls_the_others_of_that_name_are_counted(engine, tmp_
     found = search([engine.repository(locate(str(tmp_path))).searcher], f"Who calls `{name}`?").code_facts
     uses = "1 use" if len(places) == 1 else f"{len(places)} uses"
     assert found.summary.startswith(
-        f"`{name}` is called in 0 places in the {len(files)} indexed files; "
+        f"`{name}` may be called in the {len(files)} indexed files: "
         f"{uses} of that name could not be attributed"
     )
     assert [f"{item.path}:{item.start}" for item in found.items[1:]] == places
     assert {item.certain for item in found.items[1:]} == {False}
     assert (found.count, found.certain_count, found.complete) == (0, 0, False)
+
+
+def test_the_uses_of_a_name_that_nothing_defines_are_found_by_its_text(engine, tmp_path):
+    imported = "<script>\nimport CoverField from './CoverField.vue'\n</script>\n"
+    form = f"<template>\n  <CoverField />\n</template>\n{imported}"
+    for path, text in {"Form.vue": form, "CoverField.vue": "<template>\n  <b>one</b>\n</template>\n"}.items():
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    found = search([engine.repository(locate(str(tmp_path))).searcher], "Who uses CoverField?").code_facts
+    assert found is not None and found.summary == "`CoverField` is possibly used in 2 places"
+    assert {(item.path, item.start, item.certain) for item in found.items} == {
+        ("Form.vue", 2, False),
+        ("Form.vue", 5, False),
+    }
 
 
 CHECK = "class TwoFactor:\n    def check_code(self):\n        pass\n"

@@ -387,7 +387,9 @@ def test_places_outside_a_filter_are_not_named(engine: Engine, tmp_path: Path, o
     dialog.restrict(only)
     *_, answer = converse(dialog, "Who calls `seal_parcel`?", engine.generator())
     exact = search_repositories([repository], SearchQuery("seal_parcel(parcel)", "exact", only=only))
-    for said in ((facts.note if facts else "", *outcome.remarks), answer.notes, exact.remarks):
+    assert facts is not None and answer.code_facts is not None
+    answered = (answer.code_facts.note, *answer.notes)
+    for said in ((facts.note, *outcome.remarks), answered, exact.remarks):
         assert "jobs/late.py:" not in " ".join(said), said
         assert "web/late.py:5" in " ".join(said), said
     none = SearchFilter(languages=("go",))

@@ -20,7 +20,7 @@ from rag.retrieval.kinds.by_text import subtypes_by_text
 from rag.retrieval.kinds.recognition import NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.tested import tests_of
 from rag.retrieval.question import ParsedQuestion, spelled_names
-from rag.retrieval.uses import indexed_files, preferred, summary, uses_of_name
+from rag.retrieval.uses import Uses, indexed_files, preferred, summary, uses_of_name
 from rag.retrieval.working_set import own_terms, plausible
 from rag.types import CodeDefinition, CodeFacts, CodeUse, Subject, UseRole
 from rag.types.question_kinds import CALLERS
@@ -102,10 +102,9 @@ def find(asked: Asked) -> CodeFacts | None:
     imports = importers.find(asked) if relation == "importers" else None
     if imports is not None and imports.count:
         return imports
-    every = [
-        facts for one in _subjects(asked, relation) if (facts := _found(asked, one, relation)) is not None
-    ]
-    found = _joined(every) if every else None
+    subjects = _subjects(asked, relation)
+    every = [facts for one in subjects if (facts := _found(asked, one, relation)) is not None]
+    found = _joined(every) if every else None if subjects else _undefined(asked, relation)
     return imports if imports is not None and not (found and found.count) else found
 
 
@@ -144,7 +143,7 @@ def _found(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
         CALLERS,
         subject.targets[0].qualified_name,
         _summary(relation, subject, len(lines), len(certain)),
-        list(_places(asked, subject, ((use, f"{verb} {name}") for use in uses))),
+        list(_places(asked, subject.index, ((use, f"{verb} {name}") for use in uses))),
         note="" if all(use.certain for use in uses) else _DOUBT,
         count=len(lines),
         certain_count=len(certain),
@@ -154,10 +153,25 @@ def _found(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
 
 def _used(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
     """Return who calls or uses the subject, or raises it; with none the definition, and what may."""
-    index = subject.index
-    name, calls = subject.targets[0].name, relation == "callers"
-    found = uses_of_name(index, name, meant=subject.targets, calls=calls)
+    index, target = subject.index, subject.targets[0]
+    found = uses_of_name(index, target.name, meant=subject.targets, calls=relation == "callers")
     found = replace(found, definitions=subject.same_name or found.definitions)
+    return _used_in(asked, index, found, relation)
+
+
+def _undefined(asked: Asked, relation: str) -> CodeFacts | None:
+    """Return who calls or uses a name of code that the question has and that nothing defines."""
+    if relation in ("callers", "uses"):
+        for name, is_sure in _names(NEGATED.sub(" ", asked.question.question.text)):
+            for index in asked.indexes if is_sure else ():
+                found = uses_of_name(index, name, calls=relation == "callers")
+                if found.found and not found.is_file:
+                    return _used_in(asked, index, found, relation)
+    return None
+
+
+def _used_in(asked: Asked, index: ChunkIndex, found: Uses, relation: str) -> CodeFacts | None:
+    """Return uses as facts; without any, that there are none, with the definition."""
     if relation == "raisers":
         raising = tuple(use for use in found.found if _RAISES.search(_line(asked, index, use)))
         relation = "raisers" if raising else "uses"
@@ -166,11 +180,11 @@ def _used(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
     verbs = _SAYS[relation]
     said = summary(found, verbs, files=index.file_count)
     shown = [(use, found.reason(use, verbs[1])) for use in found.shown]
-    places = list(_places(asked, subject, shown))
+    places = list(_places(asked, index, shown))
     is_doubtful = any(not use.certain for use in found.shown)
     notes = [*([_DOUBT] if found.found and is_doubtful else []), *found.notes]
     if not found.found:
-        target = subject.targets[0]
+        target = found.targets[0]
         file = asked.file(index, target.path)
         if file is None:
             return None
@@ -210,9 +224,9 @@ def _line(asked: Asked, index: ChunkIndex, use: CodeUse) -> str:
     return file.lines[use.line - 1][:_MAX_LINE_CHARS] if file and use.line <= len(file.lines) else ""
 
 
-def _places(asked: Asked, subject: _Subject, uses: Iterable[tuple[CodeUse, str]]) -> Iterator[FactPlace]:
+def _places(asked: Asked, index: ChunkIndex, uses: Iterable[tuple[CodeUse, str]]) -> Iterator[FactPlace]:
     for use, reason in uses:
-        place = asked.place(subject.index, use.path, use.line, reason, certain=use.certain)
+        place = asked.place(index, use.path, use.line, reason, certain=use.certain)
         if place is not None:
             yield place
 
@@ -244,7 +258,7 @@ def _unrelated(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | No
         CALLERS,
         target.qualified_name,
         sentence + ("; it is exported" if target.is_exported else ""),
-        [FactPlace(file, target.start, f"defines {target.name}"), *_places(asked, subject, shown)],
+        [FactPlace(file, target.start, f"defines {target.name}"), *_places(asked, index, shown)],
         note=_INDIRECT if relation == "tests" else _OPEN,
     )
     return None if found is None else replace(found, count=0, certain_count=0)

@@ -79,8 +79,7 @@ _RELATIONS = {
     ),
     "importers": re.compile(r"\b(imports?|imported|importers?)\b", re.I),
     "callers": re.compile(
-        r"\b(callers?|call(?:ing)?[ -]?sites?|calls?|called|invok\w+|invocations?|triggered|exercised"
-        r"|(?:who|what) is calling)\b",
+        r"\b(callers?|call(?:ing)?[ -]?sites?|call(?:s|ed|ing)?|invok\w+|invocations?|triggered|exercised)\b",
         re.I,
     ),
     "uses": re.compile(
@@ -124,8 +123,8 @@ _ASKS_FOR_TESTS = (
 )
 _ASKS_USES = re.compile(
     r"^\W*(?:and |but |so |ok(?:ay)?,? |then )*(?:who|what|which|where|from (?:where|which)|list|show|find"
-    r"|all|every|does (?:any|some)\w*|is \w+ (?:called|used)|callers?|call sites?|usages?|uses|users"
-    r"|any callers)\b"
+    r"|all|any\w*|every\w*|does (?:any|some)\w*|is \w+ (?:called|used)|callers?|call sites?|usages?|uses"
+    r"|users)\b"
     r"|\b(?:callers?|call sites?|usages|users|importers|implement(?:ations?|ers?|ors?)|sub-?classes) of\b"
     r"|\bwho (?:calls?|uses?|asks?|invokes?)\b"
     r"|\bwhere\b[^.?!]{0,120}\b(?:called|used|invoked|call)\b|\b(?:from (?:where|which)|which)\b",

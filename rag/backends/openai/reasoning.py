@@ -13,17 +13,30 @@ from typing import Literal
 Habit = Literal["", "answers", "closes"]
 """How the answers of a model begin: unknown, as answers or an opening tag, or as thoughts without one."""
 
-_XML = r"<(?:[a-z]+:)?(?:{0})(?:[ \t][^<>\n]{{0,80}})?>", r"</(?:[a-z]+:)?(?:{0})[ \t]{{0,4}}>"
-_TAGS = "think(?:ing)?|thoughts?", "reason(?:ing)?", "reflection", "scratchpad"
+_LESS, _MORE = "(?:<|&lt;|＜)", "(?:>|&gt;|＞)"
+_XML = (
+    rf"{_LESS} ?(?:{{0}})(?:[ \t][^<>\n]{{{{0,80}}}})?{_MORE}",
+    rf"{_LESS} ?\\?/ ?(?:{{0}})[ \t]{{{{0,4}}}}{_MORE}",
+)
+_WITH = r"(?:[a-z]{1,20}[:_-]){0,3}", r"(?:_(?:process|content|block|steps?|trace))?"
+_TAGS = (
+    rf"{_WITH[0]}(?:think(?:ing)?|thoughts?){_WITH[1]}|antthinking",
+    rf"reason(?:ing)?{_WITH[1]}",
+    "(?:self_)?reflection",
+    "scratch_?pad",
+    "(?:inner_|internal_)?monologue",
+    "analysis",
+)
+_TOKEN = "(?:thought|think|thinking|reasoning)"
 _FAMILIES: tuple[tuple[str, str], ...] = (
     *((_XML[0].format(name), _XML[1].format(name)) for name in _TAGS),
-    (r"(?-i:\[THINK\])", r"(?-i:\[/THINK\])"),
+    (r"(?-i:\[(?:THINK(?:ING)?|REASONING)\])", r"(?-i:\[/(?:THINK(?:ING)?|REASONING)\])"),
     (
-        r"<\|(?:begin_of_|start_of_|start_)?(?:thought|think|thinking|reasoning)\|>",
-        r"<\|(?:/|end_of_|end_)(?:thought|think|thinking|reasoning)\|>",
+        rf"<[|｜](?:(?:begin|start)[_▁](?:of[_▁])?)?{_TOKEN}(?:_start|_begin)?[|｜]>",
+        rf"<(?:[|｜](?:/|end[_▁](?:of[_▁])?){_TOKEN}|/[|｜]{_TOKEN}|[|｜]{_TOKEN}_end)[|｜]>|<\|content\|>",
     ),
     ("◁think▷", "◁/think▷"),
-    ("<unused94>", "<unused95>"),
+    ("<(?:unused|ctrl)94>", "<(?:unused|ctrl)95>"),
     (r"<\|channel>", r"<channel\|>"),
     (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
     (
@@ -32,13 +45,16 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
     ),
     (r"(?-i:analysis)(?=[a-z])", "(?-i:assistantfinal)"),
     ("Here(?: is|'s) my thought process:", "Here(?: is|'s) my response:"),
+    (r"Thinking\.\.\.(?=\s)", r"\.\.\.done thinking\."),
+    ("Thought:", "Final Answer:"),
 )
-"""What opens and what closes thoughts. The last two are words: they open only at the beginning, and only if
-they are closed. (`analysis…assistantfinal` are harmony's channels without their special tokens.)"""
-_WORDS = len(_FAMILIES) - 2
+"""What opens and what closes thoughts. The last four are words: they open only at the beginning, and only if
+they are closed. (`analysis…assistantfinal` are harmony's channels without their special tokens; `Thought:` is
+of ReAct.)"""
+_WORDS = len(_FAMILIES) - 4
 _WRAPPER = r"</?(?:answer|response|output|solution)>"
 _NOISE = (
-    r"<\|start\|>assistant|<\|(?:message|return|end|call)\|>|<\|(?:start|end)_response\|>"
+    r"<\|(?:start|begin)\|>assistant|<\|(?:message|return|end|call)\|>|<\|(?:start|end)_response\|>"
     rf"|<\|(?:begin|end)_of_solution\|>|{_WRAPPER}"
 )
 """Tags around an answer that follows thoughts."""
@@ -49,12 +65,14 @@ _MARK = re.compile(
 )
 _CLOSES = [re.compile(closes, re.IGNORECASE) for _, closes in _FAMILIES]
 _BEGINS = [re.compile(rf"\s*(?:{opens})", re.IGNORECASE) for opens, _ in _FAMILIES[_WORDS:]]
-_BEGINNINGS = "analysis", "Here is my thought process:", "Here's my thought process:"
+_BEGINNINGS = (
+    "analysis", "Here is my thought process:", "Here's my thought process:", "Thinking... ", "Thought:",
+)  # fmt: skip
 _PARTIAL = re.compile(
     r"(?:<\|channel\|>[^<\n]{0,80}(?:<\|constrain\|>[^<\n]{0,20})?(?:<[|a-z]{0,12})?"
-    r"|<\|start\|>[a-z]{0,8}"
-    rf"|<(?:[|/]{{0,2}}[\w:|]{{0,30}}|(?:[a-z]+:)?(?:{'|'.join(_TAGS)})[ \t][^<>\n]{{0,80}})"
-    r"|\[/?[A-Z]{0,5}|◁/?\w{0,5})\Z",
+    r"|<\|(?:start|begin)\|>[a-z]{0,8}|&(?:lt?)?"
+    rf"|{_LESS}[ |｜/\\]{{0,4}}(?:[\w:|｜▁-]{{0,60}}|(?:{'|'.join(_TAGS)})[ \t][^<>\n]{{0,80}})(?:&(?:gt?)?)?"
+    r"|\[/?[A-Z]{0,9}|◁/?\w{0,5})\Z",
     re.IGNORECASE,
 )
 _MARK_CHARS = 250

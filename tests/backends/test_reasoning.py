@@ -43,7 +43,6 @@ FORMS = [
     "<inner_thoughts>thoughts</inner_thoughts>",
     "<chain-of-thought>thoughts</chain-of-thought>",
     "<thought_process>thoughts</thought_process>\n",
-    "<analysis>thoughts</analysis>\n",
     "< think >thoughts</ think >",
     "<think>thoughts<\\/think>",
     "&lt;think&gt;thoughts&lt;/think&gt;\n",

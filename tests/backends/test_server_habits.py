@@ -102,6 +102,13 @@ def said(generator: AdalGenerator, how: str) -> str:
 DONE, STOP = b"data: [DONE]\n\n", chunk({}, "stop")
 HALF = json.dumps(SAID)[1:-1].encode()
 PARTS = [{"type": "thinking", "thinking": "no"}, {"type": "text", "text": SAID}]
+REASONED = [
+    {"type": "reasoning", "text": "no"},
+    {"type": "text", "thought": True, "text": "no"},
+    {"type": "output_text", "text": SAID},
+]
+GEMINI = {"content": "no", "extra_content": {"google": {"thought": True}}}
+OTHER = b'data: {"choices":[{"index":1,"delta":{"content":"no"}}]}\n\n'
 TEMPLATE = {"error": {"message": "System role not supported"}}
 HABITS: dict[str, Script] = {
     "empty heartbeats": lambda _: sse(b"data:\n\ndata: \n\n", chunk({"content": SAID}), STOP, DONE),
@@ -111,6 +118,16 @@ HABITS: dict[str, Script] = {
     "a whole message": lambda _: sse(chunk({"content": SAID}, "stop", "message"), DONE),
     "the message again": lambda _: sse(chunk({"content": SAID}), chunk({"content": SAID}, "stop", "message")),
     "parts": lambda _: sse(chunk({"content": PARTS}), STOP),
+    "thoughts as parts": lambda _: sse(chunk({"content": REASONED}), STOP),
+    "one part": lambda _: sse(chunk({"content": REASONED[2]}), STOP),
+    "thoughts with a mark": lambda _: sse(chunk(GEMINI), chunk({"content": SAID}), STOP),
+    "thoughts with a role": lambda _: sse(
+        chunk({"role": "thinking", "content": "no"}),
+        chunk({"content": "no"}),
+        chunk({"role": "assistant", "content": SAID}),
+        STOP,
+    ),
+    "other answers too": lambda _: sse(OTHER, chunk({"content": SAID}), OTHER, STOP),
     "a byte order mark": lambda _: sse(b"\xef\xbb\xbf", chunk({"content": SAID}), STOP),
     "carriage returns": lambda _: sse((chunk({"content": SAID}) + STOP).replace(b"\n", b"\r")),
     "no last blank line": lambda _: sse(chunk({"content": SAID}), STOP.rstrip()),
@@ -122,6 +139,7 @@ HABITS: dict[str, Script] = {
     ),
     "no stream": lambda _: whole({"content": SAID}),
     "no stream, parts": lambda _: whole({"content": PARTS}),
+    "no stream, thoughts as parts": lambda _: whole({"content": REASONED}),
     "a refused stream": lambda body: (
         refusal(400, {"error": {"message": "must be verified to stream", "param": "stream"}})
         if body.get("stream")

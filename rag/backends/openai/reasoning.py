@@ -25,7 +25,6 @@ _TAGS = (
     "(?:self_)?reflection",
     "scratch_?pad",
     "(?:inner_|internal_)?monologue",
-    "analysis",
 )
 _TOKEN = "(?:thought|think|thinking|reasoning)"
 _FAMILIES: tuple[tuple[str, str], ...] = (

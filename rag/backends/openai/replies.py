@@ -50,13 +50,29 @@ def _error_in(reply: Any) -> openai.APIError | None:
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a message's content: a string, or a list of parts, of which those with thoughts are
-    left out. Halves of a character become one; single halves, which JSON cannot carry on, are replaced.
+    """Return the text of a message's content: a string, a part, or a list of parts, of which those with
+    thoughts are left out. Halves of a character become one; single halves, which JSON cannot carry on, are
+    replaced.
     """
+    content = [content] if isinstance(content, Mapping) else content
     if isinstance(content, list):
-        parts = [part for part in content if isinstance(part, Mapping)]
-        content = "".join(text for part in parts if isinstance(text := part.get("text"), str))
+        parts = [part for part in content if isinstance(part, Mapping) and part.get("type") in _TEXTS]
+        texts = (part.get("text") for part in parts if not part.get("thought"))
+        content = "".join(text for text in texts if isinstance(text, str))
     return joined_surrogates(content) if isinstance(content, str) else ""
+
+
+_TEXTS = (None, "text", "output_text")
+"""The types of a message's parts that are its text, and not thoughts."""
+_THINKERS = ("thinking", "thought", "reasoning")
+"""The roles of messages that are thoughts."""
+
+
+def _is_thought(said: Mapping[str, Any]) -> bool:
+    """Return whether a message is marked as thoughts: by a field of its own, or as Gemini marks its own."""
+    extra = said.get("extra_content")
+    google = extra.get("google") if isinstance(extra, Mapping) else None
+    return bool(said.get("thought")) or (isinstance(google, Mapping) and bool(google.get("thought")))
 
 
 def joined_surrogates(text: str) -> str:
@@ -153,6 +169,7 @@ class Tally:
         self._events = 0
         self._half = ""
         self._has_ended = False
+        self._role = ""
         self.characters = 0
         self.usage: Any = None
         self.finish_reason: str | None = None
@@ -171,16 +188,20 @@ class Tally:
         usage = event.get("usage")
         self.usage = SimpleNamespace(**usage) if isinstance(usage, dict) and usage else self.usage
         choices = event.get("choices")
-        if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+        every = [one for one in choices if isinstance(one, Mapping)] if isinstance(choices, list) else []
+        choice = next((one for one in every if not one.get("index")), None)  # the others are other answers
+        if choice is None:
             return ""
-        reason = choices[0].get("finish_reason")
+        reason = choice.get("finish_reason")
         self.finish_reason = reason if reason and isinstance(reason, str) else self.finish_reason
         for name in ("delta", "message"):  # some servers send the whole message, others send it again
-            said = choices[0].get(name)
+            said = choice.get(name)
             if isinstance(said, Mapping) and not (name == "message" and self.has_begun):
                 self.parts.add(said.get("tool_calls"))
-                self.is_separate = self.is_separate or any(said.get(field) for field in _SEPARATE)
-                content = said.get("content")
+                self._role = str(said.get("role") or self._role)
+                is_thought = self._role in _THINKERS or _is_thought(said)
+                self.is_separate |= is_thought or any(said.get(field) for field in _SEPARATE)
+                content = None if is_thought else said.get("content")
                 self.refusal += _refusal_in(said.get("refusal"), content)
                 if content:
                     return self._counted(content, is_last=False)

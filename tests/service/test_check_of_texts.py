@@ -175,6 +175,29 @@ def test_a_text_is_compared_as_of_when_its_line_was_written(engine, root):
     }
 
 
+def test_a_line_that_was_moved_or_in_which_another_place_was_corrected_is_as_old_as_before(engine, root):
+    said = "Tokens are in `src/auth.py`, kept by `tools/gone.py`; start with `make lint`.\n"
+    commit(root, {"AGENTS.md": f"# Notes\n\n{said}\nMore.\n"})
+    git(root, "mv", "src/auth.py", "src/tokens.py")
+    gone = commit(root, {"tools/gone.py": None, "Makefile": MAKE.replace("lint:", "nuke-db:")})
+    before = stale(engine, root)
+    assert before == {
+        "src/auth.py": "moved src/tokens.py",
+        "tools/gone.py": f"removed {gone}",
+        "make lint": f"removed {gone}",
+    }
+    del before["src/auth.py"]
+    corrected = said.replace("src/auth.py", "src/tokens.py")
+    (root / "AGENTS.md").write_text(f"# Notes\n\n{corrected}\nMore.\n")
+    assert stale(engine, root) == before  # not yet committed
+    commit(root, {"AGENTS.md": f"# Notes\n\nMore.\n\n## Layout\n\n{corrected}"})
+    assert stale(engine, root) == before
+    assert stale(engine, root) == before  # from the cache
+    confirmed = corrected.replace("kept by", "formerly kept by")
+    commit(root, {"AGENTS.md": f"# Notes\n\nMore.\n\n## Layout\n\n{confirmed}"})
+    assert stale(engine, root) == {}
+
+
 def test_what_was_never_there_or_went_with_the_text_is_no_claim(engine, root):
     text = "`no/such.py`, `never_was()`, `NO_SUCH_THING`, `make nothing`, no/such.py:999, ../../etc/passwd"
     assert stale(engine, root, text) == {}
@@ -240,7 +263,7 @@ def test_what_is_known_of_one_branch_is_used_for_another(engine, root, monkeypat
     def dated(*_: object, **__: object) -> None:
         raise AssertionError("the lines are known")
 
-    monkeypatch.setattr("rag.service.checks.claims.line_commits", dated)
+    monkeypatch.setattr("rag.service.checks.claims.written_in", dated)
     assert stale(engine, root, None) == {}
     git(root, "merge", "--quiet", "--no-edit", "main")
     assert stale(engine, root) == expected == {"check_token()": "renamed verify_token"}

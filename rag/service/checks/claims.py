@@ -1,14 +1,14 @@
 """What texts say of the code, compared with the code as it is: `rag check`.
 
 What a text names is looked up in the folder. Only what is not there (or is a place of lines) is followed,
-from the commit that last changed the line of the text: both are compared as of when the text was written.
+from the commit that wrote it into the text: both are compared as of then.
 
     a path      through the history of renames and deletions
     lines       as a citation of that commit
     a name      as a citation of what it named at that commit: a definition, a target, a line of code
 
 What names nothing, now or then, is not a claim about the repository. Git is called for many claims at a
-time, and blamed lines and the files with a name at a commit are cached, since commits never change.
+time, and when they were written and the files with a name at a commit are cached: commits never change.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from rag.corpus.named_history import (
     files_once_with,
     files_with,
     ignored,
-    line_commits,
     versions,
 )
 from rag.corpus.read import file_bytes
@@ -48,6 +47,7 @@ from rag.quoting import counted
 from rag.service.checks.bindings import LookupTree, build_files, candidates, citation_of, places_in, prepare
 from rag.service.checks.claims_cache import ClaimsCache
 from rag.service.checks.snapshots import FolderState, states
+from rag.service.checks.written import written_in
 from rag.service.repositories.engine import Engine
 from rag.service.repositories.storage import LINEAGES
 from rag.types import Freshness, Source
@@ -161,7 +161,7 @@ class _Check:
         self.state, self.lineage, self.cache, self.texts = state, lineage, known, texts
         self.now = LookupTree(state)
         self.found: dict[_Open, CheckedClaim] = {}
-        self.written: dict[tuple[int, int], str] = {}
+        self.written: dict[_Open, str] = {}
         self._too_common: set[str] = set()
         self._same_bytes: dict[tuple[str, str, int], bool] = {}
         self.limit, self.unknown = "", 0
@@ -271,31 +271,33 @@ class _Check:
     # ------------------------------------------------------------ when it was written
 
     def _blame(self, claims: Iterable[_Open]) -> None:
-        """Find the commit of the line of each claim; it is the last one of what is not committed."""
-        lines: dict[int, set[int]] = defaultdict(set)
+        """Find the commit that each claim was written in; it is the last one of what is not committed."""
+        of_text: dict[int, list[_Open]] = defaultdict(list)
         for one in claims:
-            lines[one.number].add(one.claim.line)
+            of_text[one.number].append(one)
         with ThreadPoolExecutor(_BLAMES) as pool:
-            dated = pool.map(lambda one: self._line_commits(self.texts[one[0]].path, one[1]), lines.items())
-            for (number, wanted), commits in zip(lines.items(), dated, strict=True):
-                self.written |= {(number, line): commits.get(line, self.state.commit) for line in wanted}
+            for dated in pool.map(self._dated, of_text.values()):
+                self.written |= dated
         self._positions = self.lineage.positions(set(self.written.values()))
 
-    def _line_commits(self, path: str, lines: set[int]) -> dict[int, str]:
-        """Return the commits of lines of a text of the repository; without those that are not committed."""
-        if path not in self._files:
-            return {}
-        blob = self.state.files[path]
-        known = self.cache.lines(path, blob)
-        if new := lines - known.keys():
-            found = line_commits(self.state.root, path, new)
-            if found.keys() == new:
-                self.cache.add_lines(path, blob, found)
-            known |= found
-        return known
+    def _dated(self, claims: Sequence[_Open]) -> dict[_Open, str]:
+        """Return the commits that claims of one text were written in."""
+        text = self.texts[claims[0].number]
+        if text.path not in self._files:
+            return dict.fromkeys(claims, self.state.commit)
+        blob = self.state.files[text.path]
+        known = self.cache.written(text.path, blob)
+        keys = {one: f"{one.claim.line}:{one.claim.begin}" for one in claims}
+        if new := [one.claim for one in claims if keys[one] not in known]:
+            lines = text.text.split("\n")
+            found = written_in(self.state.root, text.path, lines, new, self.state.commit)
+            made = {keys[one]: found[one.claim] for one in claims if one.claim in found}
+            self.cache.add_written(text.path, blob, made)
+            known |= made
+        return {one: known.get(key, self.state.commit) for one, key in keys.items()}
 
     def _commit(self, one: _Open) -> str:
-        return self.written[one.number, one.claim.line]
+        return self.written[one]
 
     def _position(self, one: _Open) -> int | None:
         return self._positions.get(self._commit(one))

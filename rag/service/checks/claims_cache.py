@@ -15,7 +15,7 @@ from rag.memory.syntax import NamedLines
 from rag.parsing import decompressed, parse_json
 from rag.resources import make_private, replace_file
 
-_VERSION = 2
+_VERSION = 3
 _MAX_FILES = 2_000
 _MAX_NAMES = 50_000
 _MAX_HOLDERS = 300_000
@@ -26,9 +26,9 @@ Search = Callable[[Collection[str], Collection[str]], Mapping[str, Collection[st
 
 
 class ClaimsCache:
-    """What is known of the lines of texts, and of names at commits. Failures to read or write cost only time.
+    """What is known of when texts were written, and of names at commits. Failures cost only time.
 
-    Lines and the files with a name are those at one commit. At another one they are known of the files that
+    Texts and the files with a name are those at one commit. At another one they are known of the files that
     did not change since both have branched.
 
     Args:
@@ -43,7 +43,7 @@ class ClaimsCache:
     ) -> None:
         self._root, self._commit = os.fsencode(root), commit
         self._file = folder / f"{hashlib.sha256(self._root).hexdigest()[:32]}.claims"
-        self._lines: dict[str, list[Any]] = {}
+        self._written: dict[str, list[Any]] = {}
         self._places: dict[str, list[list[Any]]] = {}
         self._holders: dict[str, list[str]] = {}
         self._unsearched: set[str] = set()
@@ -60,8 +60,8 @@ class ClaimsCache:
         paths = value["paths"]
         holders = {name: [paths[n] for n in held] for name, held in value["holders"].items()}
         unsearched = {*value["unsearched"], *changed}
-        lines = {path: known for path, known in dict(value["lines"]).items() if path not in changed}
-        self._holders, self._unsearched, self._lines = holders, unsearched, lines
+        written = {path: known for path, known in dict(value["written"]).items() if path not in changed}
+        self._holders, self._unsearched, self._written = holders, unsearched, written
 
     def holders(
         self, names: Collection[str], differing: Collection[str], search: Search, too_common: Collection[str]
@@ -93,16 +93,14 @@ class ClaimsCache:
         self._unsearched = set(differing)
         return every
 
-    def lines(self, path: str, blob: str) -> dict[int, str]:
-        """Return the known commits of lines of a version of a file."""
-        known = self._lines.get(path)
-        return {int(line): commit for line, commit in known[1].items()} if known and known[0] == blob else {}
+    def written(self, path: str, blob: str) -> dict[str, str]:
+        """Return the known commits of what a version of a file says, by the place in it."""
+        known = self._written.get(path)
+        return dict(known[1]) if known and known[0] == blob else {}
 
-    def add_lines(self, path: str, blob: str, commits: Mapping[int, str]) -> None:
-        """Add the commits of lines of the present version of a file."""
-        known = self._lines.pop(path, None)
-        before = known[1] if known and known[0] == blob else {}
-        self._lines[path] = [blob, before | {str(line): commit for line, commit in commits.items()}]
+    def add_written(self, path: str, blob: str, commits: Mapping[str, str]) -> None:
+        """Add the commits of what the present version of a file says."""
+        self._written[path] = [blob, self.written(path, blob) | dict(commits)]
 
     def places(self, commit: str, claim: str) -> list[Place] | None:
         """Return what a claim named at a commit; None if that is not known."""
@@ -120,7 +118,7 @@ class ClaimsCache:
             "version": _VERSION,
             "root": self._root.hex(),
             "commit": self._commit,
-            "lines": _newest(self._lines, _MAX_FILES),
+            "written": _newest(self._written, _MAX_FILES),
             "places": _newest(self._places, _MAX_NAMES),
             **self._searched(),
         }

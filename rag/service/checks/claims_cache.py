@@ -100,7 +100,9 @@ class ClaimsCache:
 
     def add_written(self, path: str, blob: str, commits: Mapping[str, str]) -> None:
         """Add the commits of what the present version of a file says."""
-        self._written[path] = [blob, self.written(path, blob) | dict(commits)]
+        known = self.written(path, blob)
+        self._written.pop(path, None)  # the newest is the last
+        self._written[path] = [blob, known | dict(commits)]
 
     def places(self, commit: str, claim: str) -> list[Place] | None:
         """Return what a claim named at a commit; None if that is not known."""

@@ -13,7 +13,9 @@ from rag.memory.claims import Claim
 
 _MAX_EDITS = 8
 """How many times a line may have been moved or corrected."""
-_PLACE = re.compile(r"[\w@+-]*[./#:][\w./#:@+-]+")
+_MAX_VERSIONS = 100
+"""In how many versions of a text a line is looked for at a time."""
+_PLACE = re.compile(r"(?<![\w@+-])[\w@+-]*+[./#:][\w./#:@+-]+")
 """A path, with lines or not."""
 
 
@@ -55,21 +57,16 @@ def _rows(
     root: Path, path: str, versions: Mapping[str, set[Claim]], said: Mapping[Claim, str]
 ) -> dict[str, dict[Claim, int]]:
     """Return the line of each claim in a version of its text, for the versions that have one."""
-    blobs = blobs_at(root, [(version, path) for version in versions])
+    blobs = blobs_at(root, [(version, path) for version in [*versions][:_MAX_VERSIONS]])
     contents = read_blobs(root, {*blobs.values()})
-    found: dict[str, dict[Claim, int]] = {}
+    found: dict[str, dict[Claim, int]] = defaultdict(dict)
     for (version, _), blob in blobs.items():
-        named: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        for row, line in enumerate(contents.get(blob, b"").decode("utf-8", "surrogateescape").split("\n"), 1):
-            named[_without_places(line)].append((row, line))
-        same = {
-            claim: row
-            for claim in versions[version]
-            for row, line in named.get(said[claim], ())[::-1]
-            if claim.text in line
-        }
-        if same:
-            found[version] = same
+        lines = contents.get(blob, b"").decode("utf-8", "surrogateescape").split("\n")
+        for claim in versions[version]:
+            for row, line in enumerate(lines, 1):
+                if claim.text in line and _without_places(line) == said[claim]:
+                    found[version][claim] = row
+                    break
     return found
 
 

@@ -5,7 +5,8 @@ with Proxy("http://127.0.0.1:9000") as proxy:
     proxy.plan(itertools.repeat(Status(status=503)))
 
 Headers are passed on unchanged, so signatures of requests stay valid. With `conditional`, it obeys the
-conditions of writes (If-Match, If-None-Match) in place of a server that ignores them: one write at a time.
+conditions of writes (If-Match, If-None-Match) in place of a server that ignores them: one write or deletion
+at a time (s3rver ends when a deletion removes the empty folder that another write is about to use).
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class Proxy:
 
     def forward(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
         """Return the answer of the server."""
-        if self.conditional and method == "PUT":
+        if self.conditional and method not in {"GET", "HEAD"}:
             with self._writing:
                 if not self._is_allowed(path, headers):
                     return 412, [], b"<Error><Code>PreconditionFailed</Code></Error>"

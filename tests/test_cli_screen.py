@@ -37,6 +37,8 @@ CODE = '''\
         return hmac(secret, text)
 '''
 
+ELSE = "What you ask for may have another name."
+
 
 def hit(path: str, start: int, text: str, symbol: str = "", score: float = 1.0, **more: str) -> Hit:
     end = start + text.count("\n") - text.endswith("\n")
@@ -104,7 +106,7 @@ def drawn(found: ShownAnswer, width: int = 80, *, rows: int = 25, styled: bool =
         ("sure", shown(0.8), 80),
         ("probably", shown(0.5), 100),
         ("possibly", shown(0.2), 80),
-        ("doubtful", shown(0.2, warning="Probably not in this repository. `kafka` occurs nowhere."), 80),
+        ("doubtful", shown(0.2, warning=f"`kafka` occurs nowhere in this repository. {ELSE}"), 80),
         ("narrow", shown(0.2), 40),
     ],
 )

@@ -14,6 +14,7 @@ from rag.types import Answer, Confidence, Hit, MissingPart, Prepared, Subject, U
 _NEAREST = 3
 _MAX_WORDS = 8
 _MAX_WORD_CHARS = 80
+_FAR = "The nearest places have little in common with the question."
 FOREIGN = (
     "The question seems not to be in English, as code mostly is. Ask in English, or with a language model: "
     "it puts the question into English before it is searched."
@@ -33,14 +34,16 @@ def warning(
         return ""
     where = "these repositories" if len({hit.repo for hit in hits}) > 1 else "this repository"
     of_indexed = bool(unread or is_part)
-    missing = (
-        _missing(confidence, of_indexed) or "The nearest places have little in common with the question."
-    )
     where = f"the indexed files of {where}" if of_indexed else where
-    # What the question names may be there: it is the answer that is missing.
-    said = "Probably not" if confidence.absent or confidence.missing_part else "An answer is probably not"
-    parts = [f"{said} in {where}.", missing, _sentence(unread), FOREIGN if confidence.foreign else ""]
-    return " ".join(filter(None, parts))
+    missing = _missing(confidence, f" in {where}")
+    # What the question names may be there under another name, or it may be there and the answer is missing.
+    if confidence.missing_part:
+        said = f"Probably not in {where}. {missing}"
+    elif confidence.absent:
+        said = f"{missing} What you ask for may have another name."
+    else:
+        said = f"An answer is probably not in {where}. {missing or _FAR}"
+    return " ".join(filter(None, [said, _sentence(unread), FOREIGN if confidence.foreign else ""]))
 
 
 def no_subject(document: Subject | None) -> str:
@@ -85,7 +88,7 @@ def _text(prepared: Prepared, confidence: Confidence, unread: str) -> str:
     repositories = list(dict.fromkeys(one_line(hit.repo) for hit in prepared.hits))
     where = repositories[0] if len(repositories) == 1 else "these repositories" if repositories else "there"
     where = f"the indexed files of {where}" if unread else where
-    searched = _searched_words(confidence, bool(unread))
+    searched = _searched_words(confidence, " in them" if unread else "")
     parts = [f"Not found in {where}." if repositories else "Not found.", searched]
     parts.append(_sentence(unread))
     if prepared.hits:
@@ -103,20 +106,20 @@ def _sentence(unread: str) -> str:
     return f"{unread[:1].upper()}{unread[1:]}." if unread else ""
 
 
-def _searched_words(confidence: Confidence, of_indexed: bool) -> str:
+def _searched_words(confidence: Confidence, where: str) -> str:
     if not confidence.sought:
         return ""
-    return f"Looked for {_words(confidence.sought)}. {_missing(confidence, of_indexed)}".strip()
+    return f"Looked for {_words(confidence.sought)}. {_missing(confidence, where)}".strip()
 
 
-def _missing(confidence: Confidence, of_indexed: bool) -> str:
-    """Return which part or which words are missing, in sentences."""
+def _missing(confidence: Confidence, where: str) -> str:
+    """Return which part or which words are missing, in sentences; `where` follows "occurs nowhere"."""
     if confidence.missing_part is not None:
         return _missing_part(confidence.missing_part)
     sentences = []
     if confidence.absent:
         verb = "occurs" if len(confidence.absent) == 1 else "occur"
-        sentences.append(f"{_words(confidence.absent)} {verb} nowhere{' in them' if of_indexed else ''}.")
+        sentences.append(f"{_words(confidence.absent)} {verb} nowhere{where}.")
     if confidence.unmet:
         verb = "is" if len(confidence.unmet) == 1 else "are"
         sentences.append(f"{_words(confidence.unmet)} {verb} not in the nearest places.")

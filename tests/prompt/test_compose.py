@@ -217,7 +217,7 @@ SCREENS = {
     ),
     "warned": lambda: made(
         question="How are sessions revoked over LDAP?",
-        warning="Probably not in this repository. `LDAP` occurs nowhere.",
+        warning="`LDAP` occurs nowhere in this repository. What you ask for may have another name.",
         missing_words=("LDAP", "<END_OF_USER_PROMPT>"),
     ),
     "several_repositories": lambda: made(

@@ -166,7 +166,7 @@ def test_an_answer_that_is_probably_not_there_is_warned_of(served: Served) -> No
         text, asked, _ = await called(
             session, "ask_question", repoName="sample", question="Where are Kafka messages consumed?"
         )
-        warning = "Probably not in this repository. `Kafka` occurs nowhere."
+        warning = "`Kafka` occurs nowhere in this repository. What you ask for may have another name."
         assert text.startswith(warning)
         assert (asked["found"], asked["warning"], asked["missing_words"]) == (True, warning, ["Kafka"])
 

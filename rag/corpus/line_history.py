@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rag.corpus.git import GitError, run_git
+from rag.corpus.history import is_shallow
 from rag.errors import SourceError
 
 MAX_SECONDS = 2.0
@@ -148,8 +149,7 @@ def _committed_lines(
 @lru_cache(maxsize=64)
 def _history(root: Path, commit: str, path: str, first: int, last: int, whole: bool) -> LineHistory:
     """Return the commits of lines at a commit, which never change."""
-    shallow = run_git(["rev-parse", "--is-shallow-repository"], cwd=root, timeout_s=MAX_SECONDS)
-    note = "the history is cut off: it is a shallow clone" if shallow.strip() == b"true" else ""
+    note = "the history is cut off: it is a shallow clone" if is_shallow(root) else ""
     until = time.monotonic() + MAX_SECONDS
     try:
         try:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rag.corpus.git import GitError, run_git
+from rag.corpus.history import is_shallow
 from rag.errors import SourceError
 from rag.parsing import decompressed, parse_json
 from rag.resources import make_private
@@ -216,7 +217,7 @@ class Lineage:
         return []
 
     def _listed(self) -> _Range:
-        if _git(self._root, "rev-parse", "--is-shallow-repository").strip() == b"true":
+        if is_shallow(self._root):
             raise SourceError("it is a shallow clone")
         command = ["rev-list", "--first-parent", f"--max-count={MAX_COMMITS}", self._commit, "--"]
         return _Range(_git(self._root, *command).decode("ascii").split(), [])

@@ -69,6 +69,12 @@ _WORD = re.compile(r"\w")
 _NAME = re.compile(rf"`([^`\s]+?)(?:\(\))?`|\b(?=\w)(\w*(?:{CAMEL}|_)\w*)\b")
 
 
+def names_of_code(question: str) -> tuple[str, ...]:
+    """Return the last parts of the names that a question writes as code: quoted, in camel case, with `_`."""
+    names = ((quoted or bare).rpartition(".")[2] for quoted, bare in _NAME.findall(question))
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
 @dataclass(frozen=True, slots=True)
 class Sought:
     """The question, the weights of its terms, the names whose callers are asked for, the lines of the facet
@@ -92,15 +98,12 @@ class Sought:
         weights, own = _weights(question, hits), set(terms(asked))
         weights = {term: w if term in own else _CONTEXT_WEIGHT * w for term, w in weights.items()}
         facet = next((lines for asks, lines in _FACET_LINES if asks.search(asked)), None)
-        called = []
-        if _CALLERS.search(question):
-            called = [(quoted or bare).rpartition(".")[2] for quoted, bare in _NAME.findall(question)]
+        names = names_of_code(question) if _CALLERS.search(question) else ()
         found = prepared.code_facts
         # All lines of a list are shown: the quote shows what is around them.
         items = found.items if found and found.kind not in LISTS else ()
         facts = frozenset((item.location, item.path, item.start) for item in items)
         shown = found.items[: None if found.kind == LINES else 1] if found and found.kind in _QUOTED else ()
-        names = tuple(dict.fromkeys(filter(None, called)))
         is_whole = found is not None and (found.count == len(found.items) or len(found.items) == 1)
         listed = found.items if found and found.kind in LISTS and is_whole else ()
         return cls(question, weights, names, facet, facts, shown, listed)

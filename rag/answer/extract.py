@@ -22,7 +22,14 @@ from rag.answer.chosen_lines import (
     without_marks,
 )
 from rag.answer.one_screen import ROWS, Extract, NamedPlace, Quotation, lines_named, rows_of
-from rag.answer.wording import doubt, named_at, sentence_of_facts, sentence_of_place, what_it_is
+from rag.answer.wording import (
+    doubt,
+    doubt_of_place,
+    named_at,
+    sentence_of_facts,
+    sentence_of_place,
+    what_it_is,
+)
 from rag.cut_code import Constructs
 from rag.lines import lines_of
 from rag.quoting import code_span, one_line, visible
@@ -114,7 +121,7 @@ class _Writing:
             end = ":" if facts or is_quoted else "."
             sentence = f"{sentence_of_facts(found, doubt(self._prepared))}{end}"
         else:
-            sentence = self._sentence(first, chosen, doubt(self._prepared))
+            sentence = self._sentence(first, chosen)
         is_quoted = (
             is_quoted
             or found is None
@@ -132,8 +139,9 @@ class _Writing:
         ]
         return shown
 
-    def _sentence(self, source: NumberedSource, chosen: ChosenLines, word: str) -> str:
+    def _sentence(self, source: NumberedSource, chosen: ChosenLines) -> str:
         hit, note = source.hit, self._note(source)
+        word = doubt_of_place(self._prepared, hit)
         line = self._line(hit, note, chosen.best)
         place = f"(`{self._path(hit)}:{line}`) [{source.n}]"
         is_nearest = bool(self._prepared.warning)

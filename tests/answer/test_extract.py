@@ -118,14 +118,20 @@ def test_without_documentation_the_sentence_has_the_calls() -> None:
 @pytest.mark.parametrize(
     ("right", "begin"),
     [
-        (0.65, "This is in "),
-        (0.4, "This is probably in "),
-        (0.3, "This is possibly in "),
+        (0.65, "This is probably in "),
+        (0.6, "This is possibly in "),
         (None, "This is in "),
     ],
 )
 def test_doubt_is_one_word(right: float | None, begin: str) -> None:
     assert noted("token", SIGN, another(1), note=SIGNS, right=right).startswith(f"{begin}function `sign` (")
+
+
+def test_a_definition_that_the_question_names_is_not_doubted() -> None:
+    named = like(SIGN, symbol="sign_it")
+    for question, begin in (("What does sign_it do?", ""), ("What signs it?", "possibly ")):
+        text = noted(question, named, another(1), note=SIGNS, right=0.1)
+        assert text.startswith(f"This is {begin}in function `sign_it` (")
 
 
 def test_a_warning_leaves_only_the_nearest_place() -> None:

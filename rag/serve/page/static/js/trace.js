@@ -31,17 +31,12 @@ export function drawTrace(body) {
 
 const percent = (share) => `${Math.round(share * 100)} %`;
 
-/** The probability that the first place is right, in the words of an answer (rag/answer/wording.py). */
-function certainty(probability) {
-  const words = probability >= 0.65 ? "sure" : probability >= 0.4 ? "probably" : "possibly";
-  return `${words} (${percent(probability)})`;
-}
 
 function facts(turn) {
   const rows = [
     turn.standalone && turn.standalone !== turn.question && ["Searched as", turn.standalone],
     turn.confidence !== undefined && turn.confidence !== null && ["An answer is here", percent(turn.confidence.value)],
-    typeof turn.confidence?.first_right === "number" && ["The first place is right", certainty(turn.confidence.first_right)],
+    typeof turn.confidence?.first_right === "number" && ["The first place is right", percent(turn.confidence.first_right)],
     ["Answered by", turn.model === "extractive" ? "quoting (no language model)" : turn.model || "no model: nothing was found"],
     turn.usage?.total_tokens > 0 && ["Tokens", `${turn.usage.prompt_tokens.toLocaleString("en")} in, ${turn.usage.answer_tokens.toLocaleString("en")} out${turn.usage.estimated ? " (estimated)" : ""}`],
     turn.usage?.cost_usd > 0 && ["Cost", `$${turn.usage.cost_usd.toFixed(4)}`],

@@ -1,4 +1,4 @@
-"""The answer, or the warning, for a question that the repository does not, or probably does not, answer.
+"""The answer, or the warning, for a question to which nothing, or nothing that fits well, was found.
 
 "Not found" is a complete answer: no word of the question occurs, and no model is called. A warning is put
 before an answer, whether a model wrote it or not.
@@ -14,7 +14,6 @@ from rag.types import Answer, Confidence, Hit, MissingPart, Prepared, Subject, U
 _NEAREST = 3
 _MAX_WORDS = 8
 _MAX_WORD_CHARS = 80
-_FAR = "The nearest places have little in common with the question."
 FOREIGN = (
     "The question seems not to be in English, as code mostly is. Ask in English, or with a language model: "
     "it puts the question into English before it is searched."
@@ -25,7 +24,7 @@ FOREIGN = (
 def warning(
     confidence: Confidence | None, hits: Sequence[Hit], unread: str = "", *, is_part: bool = False
 ) -> str:
-    """Return the warning before an answer that the repository probably does not hold; "" if not needed.
+    """Return the warning before an answer that says what was not found; "" if not needed.
 
     `unread` says where the missing words are in files that are not indexed, if they are; `is_part` whether
     there are such files.
@@ -42,7 +41,7 @@ def warning(
     elif confidence.absent:
         said = f"{missing} What you ask for may have another name."
     else:
-        said = f"An answer is probably not in {where}. {missing or _FAR}"
+        said = f"No place that fits well was found in {where}. {missing}".strip()
     return " ".join(filter(None, [said, _sentence(unread), FOREIGN if confidence.foreign else ""]))
 
 

@@ -81,7 +81,7 @@ class PromptInput:
         frames: what each repository is, for a reader who has not seen it.
         outlines: of the files that most hits are in.
         known: the background.
-        warning: that the repository probably does not hold the answer; "" for none.
+        warning: what was not found; "" for none.
         missing_words: words of the question that the sources lack, where there is a warning.
         code_facts: what the rules of the question's kind found.
     """

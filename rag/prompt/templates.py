@@ -26,7 +26,7 @@ variable is an error even in a branch that is never taken. Variables of `answer`
     repositories          names of the repositories asked
     summary               a summary of the conversation; "" for none
     preferences           {key: text}, the user's
-    warning               that the repository probably does not hold the answer, and why; "" for none
+    warning               what was not found; "" for none
     missing_words         words of the question that the sources lack, where there is a warning
     facts                 known facts about the repositories, oldest first: .text, .state ("fresh", "moved",
                           "changed", "gone", "unknown", or "" for a fact that cites nothing), .reason

@@ -24,8 +24,8 @@ class Answer:
 
     `sources` are all that were shown, `citations` those that the text refers to; `invented` counts
     references to sources or lines that were not shown (they are removed from the text). `found` is False if
-    the repository contains nothing on the question. `warning`, shown before the text, says that it probably
-    does not ("" for none); `missing_words` are the words of the question that are missing. `cached` is the id
+    the repository contains nothing on the question. `warning`, shown before the text, says what was
+    not found ("" for none); `missing_words` are words of the question that are missing. `cached` is the id
     of the turn with the original answer, "" for a new answer. `cut` is True if the model reached its token
     limit; if its server ended the answer early, it is not `complete` either. `coverage` has one entry per
     repository. `code_facts` is None if no rule of a kind of question found anything. `subject` is what "it"

@@ -337,7 +337,7 @@ def test_the_definitions_of_a_name_are_counted_alike(engine: Engine, tmp_path: P
 def test_what_only_the_nearest_places_lack_is_not_said_to_be_missing() -> None:
     said = warning(Confidence(0.1, found=True, unmet=("seal_parcel",)), [])
     nearest = "`seal_parcel` is not in the nearest places."
-    assert said == f"An answer is probably not in this repository. {nearest}"
+    assert said == f"No place that fits well was found in this repository. {nearest}"
 
 
 def test_what_a_file_that_could_not_be_parsed_has_is_counted(tmp_path: Path) -> None:

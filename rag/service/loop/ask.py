@@ -140,7 +140,7 @@ def converse(
     """Ask a question: yield pieces of the answer, then the Answer, which is stored as a turn.
 
     If no word of the question occurs in the repository, the generator is not called, and the Answer says so.
-    If the repository probably contains no answer, a warning comes first. If the model may look again
+    If no place fits well, a warning comes first. If the model may look again
     (`Dialog.steps`), the steps of its second look come before the text. An interrupt during the look
     (KeyboardInterrupt) ends it: the answer quotes what was found until then, and is not `complete`.
 

@@ -387,7 +387,7 @@ class Dialog:
         return confidence and replace(confidence, found=found_it), missing.sentence
 
     def _warning(self, confidence: Confidence | None, found: RetrievalResult) -> str:
-        """Return the warning before an answer that is probably not there; "" if not needed."""
+        """Return the warning before an answer of which something was not found; "" if not needed."""
         if lacks_subject(found.sought):
             return no_subject(found.sought.document)
         if confidence is None or confidence.is_sure:

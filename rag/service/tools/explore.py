@@ -205,7 +205,7 @@ def _doubt(
     said: Sequence[tuple[str, RetrievalResult]],
     reach: Reach,
 ) -> str:
-    """Return that what one question asks for is probably not here, and which words are missing; else ""."""
+    """Return that no place fits one question well, and which words are missing; else ""."""
     (_, found), *_ = results
     phrased = tuple(one for _, result in said for one in (result, *result.phrased))
     confidence = best_confidence([repository.searcher], replace(found, phrased=phrased))

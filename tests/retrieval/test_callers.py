@@ -104,6 +104,13 @@ def test_places_in_code_come_before_tests_also_if_only_those_are_certain(searche
     ]
 
 
+@pytest.mark.parametrize("asked", ["Which places are affected?", "Who is affected if I rename MAX_AGE?"])
+def test_the_places_that_a_change_affects_are_the_uses_of_its_name(searcher_of, asked):
+    question = f"I want to rename the limit MAX_AGE. {asked}"
+    used = facts(searcher_of(IMPORTING), "Where is MAX_AGE used?")
+    assert used and facts(searcher_of(IMPORTING), question) == used
+
+
 def test_the_count_is_in_words(searcher):
     found = search([searcher], "Who calls Lock.acquire_lock?").code_facts
     assert found.summary == "`Lock.acquire_lock` is called in 3 places, 2 of them certain"

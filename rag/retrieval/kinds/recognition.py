@@ -87,7 +87,7 @@ _RELATIONS = {
         r"\w{2,20}s (?:the |an? )?`?"
         rf"(?-i:[{UPPER}]\w*{CAMEL}\w*|[{LOWER}]+(?:[{UPPER}]|_)\w+)\b"  # "who dispatches the ScrobbleJob"
         r"|\b(us(?:es?|ed|ing|ages?)|users of|refs?|referenc\w+|asks?|relies|rely|depends?|draws? on"
-        r"|mentions?"
+        r"|mentions?|affect(?:s|ed)"
         r"|(?:templates?|charts?|manifests?) includes?)\b",
         re.I,
     ),

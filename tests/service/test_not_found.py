@@ -137,7 +137,7 @@ async def test_every_way_of_asking_finds_nothing_alike_and_sends_nothing(sample_
 def test_a_sure_answer_has_no_warning_and_the_model_is_told_none(sample_repo, server):
     done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--json").json
     assert (done["answer"], done["warning"], done["missing_words"]) == ("Nowhere [1].", "", [])
-    assert "A search by words suggests" not in server.chats[0].prompt
+    assert "A search by words found" not in server.chats[0].prompt
 
 
 def test_a_broken_answer_of_a_model_has_no_warning(sample_repo):

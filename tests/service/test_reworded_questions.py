@@ -84,7 +84,7 @@ def test_the_doubt_is_that_of_the_best_phrasing(opened, sample_repo, server, rep
     dialog = begun(opened(steps=0), sample_repo)
     answer = ask(dialog, "Where are Kafka bursts calmed down?")
     assert len(server.chats) == 2
-    assert ("A search by words suggests" in server.chats[-1].prompt) == is_doubted
+    assert ("A search by words found no place" in server.chats[-1].prompt) == is_doubted
     assert bool(answer.missing_words) == is_doubted
     found = dialog.find(SearchQuery("Where are Kafka bursts calmed down?", in_code_words=(reply,)))
     assert found.confidence is not None and found.confidence.is_sure != is_doubted

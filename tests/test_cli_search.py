@@ -8,15 +8,21 @@ import pytest
 from command import rag
 
 
-def test_lines_are_printed_like_grep_and_all_matches_are_counted(sample_repo: Path) -> None:
+def test_lines_are_listed_by_file_and_all_matches_are_counted(sample_repo: Path) -> None:
     done = rag("search", sample_repo, "def authenticate(", "--exact")
     assert (done.code, done.out) == (
         0,
+        "1 match on 1 line of 1 file:\n"
         "snip/auth.py:27: def authenticate(storage: Storage, authorization: str) -> User:\n",
     )
-    assert "1 match on 1 line of 1 file" in done.err
     more = rag("search", sample_repo, "authenticate", "--exact", "-k", 1)
-    assert len(more.out.splitlines()) == 1 and "more lines are not shown" in more.err
+    assert "more lines are not shown:" in more.out and "snip/app.py" in more.out
+    assert more.out.endswith("Repeat the command with --page 2 for the next lines.\n")
+    second = rag("search", sample_repo, "authenticate", "--exact", "-k", 1, "--page", 2)
+    assert "1 line is on earlier pages" in second.out and "snip/auth.py:27" not in second.out
+    last = rag("search", sample_repo, "authenticate", "--exact", "--page", 2)
+    assert last.code == 1 and "no more lines" in last.err
+    assert rag("search", sample_repo, "Where is a token checked?", "--page", 2).code == 2
 
 
 def test_a_string_is_taken_as_it_is(sample_repo: Path) -> None:
@@ -60,8 +66,8 @@ def test_several_repositories_are_searched_together(sample_repo: Path, tmp_path:
     other.mkdir()
     (other / "glaze.py").write_text("# authenticate(\ndef fire(kiln):\n    return kiln\n")
     done = rag("search", "-r", sample_repo, "-r", other, "authenticate(", "--exact", "-k", 50)
-    places = [line.split(": ")[0] for line in done.out.splitlines()]
-    assert places[0].endswith(":snip/auth.py:27") and "kiln:glaze.py:1" in places[1:]
+    head, first, *others = [line.split(": ")[0] for line in done.out.splitlines()]
+    assert head.endswith("files:") and first.endswith(":snip/auth.py:27") and "kiln:glaze.py:1" in others
 
 
 def test_a_changed_file_is_searched_as_it_is_and_a_ref_as_it_was(sample_repo: Path) -> None:

@@ -21,7 +21,17 @@ from rag.errors import ConfigError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
 from rag.quoting import counted, string_literal, visible
 from rag.schema import to_json
-from rag.types import MAX_HISTORY, MAX_HITS, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchFilter, SearchMode
+from rag.types import (
+    HITS,
+    LINES,
+    MAX_HISTORY,
+    MAX_HITS,
+    MAX_QUESTION_CHARS,
+    CodeFacts,
+    Hit,
+    SearchFilter,
+    SearchMode,
+)
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
@@ -40,7 +50,15 @@ def search(
     words: options.SearchWords,
     *,
     repo: options.Repositories = None,
-    k: Annotated[int, typer.Option("-k", help=f"The number of hits, 1 to {MAX_HITS:,}.")] = 10,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "-k", help=f"The number of hits, 1 to {MAX_HITS:,}. Default: {HITS}; of lines on a page: {LINES}."
+        ),
+    ] = None,
+    page: Annotated[
+        int, typer.Option("--page", help="With --exact or --regex: 2 for the next lines, and so on.")
+    ] = 1,
     batch: Annotated[
         bool,
         typer.Option(
@@ -83,7 +101,8 @@ def search(
     with opened_engine(settings) as engine:
         from rag.service.tools.search import SearchQuery
 
-        query = SearchQuery(question, mode, ignore_case, k, within.only, in_code_words=code_words or ())
+        words_of_code = code_words or ()
+        query = SearchQuery(question, mode, ignore_case, k, within.only, (), words_of_code, page)
         if not batch:
             query.check()  # before anything is indexed
         wanted, note = _sources(engine, sources, question, mode, index)
@@ -103,9 +122,9 @@ def search(
         out_json(_search_json(question, mode, found, repositories) | {"seconds": times})
     else:
         _print_found(found, several=len(repositories) > 1)
-    say("rag: " + " · ".join([*([found.matches.note] if found.matches else []), seconds(times)]))
+    say(f"rag: {seconds(times)}")
     if not found.hits:
-        nothing("nothing found")
+        nothing("nothing found" if page == 1 else "rag: no more lines")
 
 
 def _sources(
@@ -170,9 +189,12 @@ def _found(engine: Engine, repositories: list[Repository], query: SearchQuery) -
 
 def _print_found(found: SearchOutcome, *, several: bool) -> None:
     from rag.retrieval.literal import quoted
+    from rag.service.tools.line_list import line_list
 
+    if found.matches is not None:
+        again = f"repeat the command with --page {found.matches.next_page} for the next lines"
+        out(line_list(found.hits, found.matches, several=several, next_page=again))
     if found.retrieval is None:
-        _print_lines(found.hits, several=several)
         return
     if found.retrieval.code_facts:
         _print_facts(found.retrieval.code_facts, several=several)
@@ -180,16 +202,6 @@ def _print_found(found: SearchOutcome, *, several: bool) -> None:
     _print_hits(found.hits, question, several=several)
     for phrase in quoted(question)[:1]:
         say(f"rag: --exact finds each line with {string_literal(phrase)} as it is written")
-
-
-def _print_lines(hits: tuple[Hit, ...], *, several: bool) -> None:
-    """Print the matching lines like grep, each after its place."""
-    for hit in hits:
-        place = f"{hit.path}:{hit.start}"
-        first, *more = hit.text.split("\n")
-        out(f"{visible(f'{hit.repo}:{place}' if several else place)}: {first}")
-        for line in more:
-            out(f"  {line}")
 
 
 def _print_facts(found: CodeFacts, *, several: bool) -> None:
@@ -221,7 +233,7 @@ def _print_hits(hits: tuple[Hit, ...], question: str, *, several: bool) -> None:
 
 
 def _serve_batch(
-    engine: Engine, repositories: list[Repository], k: int, only: SearchFilter, *, refreshing: bool
+    engine: Engine, repositories: list[Repository], k: int | None, only: SearchFilter, *, refreshing: bool
 ) -> None:
     """Answer JSON lines until the input ends. An invalid line gets an error object as its reply.
 
@@ -255,7 +267,7 @@ def _serve_batch(
 
 
 def _batch_reply(
-    opened: Callable[[], list[Repository]], line: str, k: int, only: SearchFilter
+    opened: Callable[[], list[Repository]], line: str, k: int | None, only: SearchFilter
 ) -> dict[str, Any]:
     from rag.service.tools.search import search_repositories
 
@@ -291,7 +303,7 @@ def _batch_reply(
     return reply
 
 
-def _checked_request(request: Any, default_k: int) -> SearchQuery:
+def _checked_request(request: Any, default_k: int | None) -> SearchQuery:
     """Return what a line asks for. Raises ValueError."""
     from rag.service.tools.search import SearchQuery
 
@@ -305,7 +317,7 @@ def _checked_request(request: Any, default_k: int) -> SearchQuery:
     if not isinstance(history, list) or not all(isinstance(text, str) for text in history):
         raise ValueError('"history" must be a list of earlier questions')
     _check_history(history)
-    if not isinstance(k, int) or isinstance(k, bool):
+    if k is not None and (not isinstance(k, int) or isinstance(k, bool)):
         raise ValueError('"k" must be a whole number')
     return SearchQuery(query, k=k, earlier=history)
 

@@ -163,28 +163,30 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
     def retrieve(
         self,
         query: str,
-        k: int = 10,
+        k: int | None = None,
         *,
         mode: SearchMode = "question",
         ignore_case: bool = False,
         only: SearchFilter | None = None,
         in_code_words: Sequence[str] = (),
+        page: int = 1,
     ) -> Hits:
         """Search without generating, in the context of the conversation; return hits, best first.
 
         Args:
             query: a question; with `mode` "exact" a string to find, with "regex" an expression.
-            k: the number of hits.
+            k: the number of hits, by default 10, or of lines on a page, by default 1,000.
             mode: what the query is.
             ignore_case: whether a string or an expression ignores case.
             only: the files to search.
             in_code_words: texts that say what is asked as the code would, with likely identifiers; they are
                 searched besides a question in everyday words.
+            page: the page of the lines; `matches` of the result counts all and names the files of later ones.
         """
         only = only or SearchFilter()
-        asked = SearchQuery(query, mode, ignore_case, k, only, in_code_words=in_code_words)
+        asked = SearchQuery(query, mode, ignore_case, k, only, (), in_code_words, page)
         found = self._dialog().find(asked)
-        return Hits(found.hits)
+        return Hits(found.hits, found.matches)
 
     @property
     def transformed_docs(self) -> Sequence[Any]:

@@ -128,10 +128,13 @@ def find_in_files(
     left_out: Iterable[tuple[str, bytes]] = (),
     max_bytes: int,
     max_seconds: float = MAX_SECONDS,
+    ignore_case: bool = False,
+    whole: bool = True,
     reach: Reach,
 ) -> Unread:
     """Look up names in files of a folder, given with their reasons, and in what is not indexed of others."""
-    search = _Search(root, _Words(names), paths, (), time.monotonic() + max_seconds, reach)
+    words = _Words(names, ignore_case, whole)
+    search = _Search(root, words, paths, (), time.monotonic() + max_seconds, reach)
     search.bytes_left = max_bytes
     try:
         search.left_out(left_out)

@@ -35,6 +35,7 @@ from rag.service.checks.review import ReviewRange, review
 from rag.service.repositories.read_lines import read_lines
 from rag.service.tools.explore import explore
 from rag.service.tools.explored_definitions import ExploredPlace
+from rag.service.tools.line_list import line_list, line_places
 from rag.service.tools.search import SearchQuery, check_question
 from rag.service.tools.unread import uses_note
 from rag.settings import EXPLORE_TOKENS, Steps
@@ -212,26 +213,32 @@ class Toolbox:
         repository: Repository,
         query: str,
         in_code_words: Sequence[str] = (),
-        limit: int = 10,
+        limit: int | None = None,
         mode: types.SearchMode = "question",
         ignore_case: bool = False,
         path: str = "",
         language: str = "",
         kind: types.Kind | None = None,
+        page: int = 1,
     ) -> Reply:
         """Return the chunks that are most relevant to a question, or the lines that match a pattern."""
         check_question(query)
+        if mode == "question" and limit is not None and limit > MAX_RESULTS:
+            raise ConfigError(f"limit={limit} is too many for a question; at most {MAX_RESULTS}")
         given = ((path,) if path else (), (language,) if language else (), (kind,) if kind else ())
         only = types.SearchFilter(*given)
         dialog = Dialog(self._host.engine, [repository])
-        asked = SearchQuery(query, mode, ignore_case, limit, only, in_code_words=in_code_words)
+        asked = SearchQuery(query, mode, ignore_case, limit, only, (), in_code_words, page)
         found = await self._host.run(dialog.find, asked)
-        text = _listed(found.hits, nothing="Nothing was found.")
-        notes = [*([found.matches.note] if found.matches else []), *found.remarks]
-        reply = self._found("\n\n".join([text, *notes]), [hit.place for hit in found.hits], repository)
+        text, places = _listed(found.hits, nothing="Nothing was found."), [hit.place for hit in found.hits]
+        if found.matches is not None:
+            places = line_places(found.hits)
+            again = f"pass page={found.matches.next_page} for the next lines"
+            text = line_list(found.hits, found.matches, several=False, next_page=again)
+        reply = self._found("\n\n".join([text, *found.remarks]), places, repository)
         reply.values.update(
             mode=mode,
-            matches=to_json(found.matches) if found.matches else None,
+            matches=_matches(found.matches, repository.coverage.repository),
             remarks=list(found.remarks),
         )
         return reply
@@ -374,6 +381,14 @@ class Toolbox:
     def _places(self, found: Sequence[types.Citation | types.CodeFact]) -> list[Json]:
         """Return the JSON of places, with the names of their repositories and their URLs."""
         return [placed(self._host, one, to_json(one)) for one in found]
+
+
+def _matches(found: types.PatternMatches | None, name: str) -> Json | None:
+    """Return the JSON of counts, with the name that the repository is served under."""
+    if found is None:
+        return None
+    written = to_json(found)
+    return written | {"rest": [one | {"repository": name} for one in written["rest"]]}
 
 
 def _checked_name(name: str) -> str:

@@ -28,29 +28,31 @@ from rag.ports import ChunkIndex
 from rag.retrieval.rank import is_aside
 from rag.retrieval.shown_definition import lines_of_hit
 from rag.top_k import find_sorted
-from rag.types import Hit, PatternMatches
+from rag.types import Hit, LinesLeft, PatternMatches
 
 MAX_PATTERN_CHARS = 1_000
 MAX_SECONDS = 10.0
 _MAX_PLACES = 5_000
 """The number of lines that are put into order; the others are only counted."""
-_MAX_TEXT_CHARS = 400
+_MAX_TEXT_CHARS = 200
 """The length of the text that is shown of the lines of a match."""
 _MAX_ALTERNATIVES = 6
 _BATCH = 128
 """The number of files that one thread reads at a time."""
 _MAX_THREADS = 4
 
-_SCORES = (0.8, 0.7, 0.6, 0.5, 0.4)
-_KIND_ORDER = np.asarray([0, 3, 2, 1])
+_SCORES = (1.0, 0.8, 0.7, 0.6, 0.5, 0.4)
+_KIND_ORDER = np.asarray([0, 2, 3, 1])
 _MINOR = 4
-"""The scores of hits by the order of their files, and this order by the number of a kind; the score of a
-definition is 1. A minor file is generated, a copy, an example, a migration, a style sheet or a workflow.
+"""The scores of hits by their rank: a definition in code, then the order of their files; this order, by the
+number of a kind. A minor file is generated, a copy, an example, a migration, a style sheet or a workflow.
 """
 _MINOR_PATH = re.compile(r"(?:^|/)(?:migrations?|locales?|translations?|\.github|\.circleci)/")
 _STYLES = ("css", "scss")
 _LINES_AT_ONCE = 3
 """This many lines of each file are chosen before more of one file."""
+_NAMED_FILES = 200
+"""The most files of which it is said how many of their lines are left; the others are counted by folder."""
 _TEST, _DOC = 1, 2
 _COMMENT = re.compile(r"\s*(?://|/?\*|# |--|;;|%|\"\"\"|''')")
 """The beginning of a line that may mention the name of a definition above the line that defines it."""
@@ -65,9 +67,10 @@ Spans = Callable[[bytes], Iterator[Span]]
 
 @dataclass(frozen=True, slots=True)
 class TextResult:
-    """The lines on which a match begins: where the matched name is defined, code, configuration, documents,
-    tests, minor files; within these in the order of the stores, by path and line. If there are more, a few
-    lines of each file come before more of one file, and tests and minor files after all others.
+    """The lines on which a match begins: where code defines the matched name, code, configuration, tests,
+    documents, minor files; within these in the order of the stores, by path and line. If there are more than
+    one page has, a few lines of each file are on an earlier page than more of one file, and tests, documents
+    and minor files are on later pages than all others.
 
     `lines_by_path` counts all lines of each file.
     """
@@ -97,7 +100,7 @@ class _Found:
     files: int = 0
     places: list[_Place] = field(default_factory=list)
     complete: bool = True
-    lines_by_path: Counter[str] = field(default_factory=Counter)
+    lines_by_file: Counter[int] = field(default_factory=Counter)
 
     def add(self, other: _Found) -> None:
         """Add the matches in other files."""
@@ -106,7 +109,25 @@ class _Found:
         self.files += other.files
         self.places += other.places[: _MAX_PLACES - len(self.places)]
         self.complete &= other.complete
-        self.lines_by_path.update(other.lines_by_path)
+        self.lines_by_file.update(other.lines_by_file)
+
+
+_Order = tuple[int, int, bool, str, int]
+_Choice = tuple[bool, bool, int, _Order]
+
+
+@dataclass(frozen=True, slots=True)
+class _RankedPlace:
+    """A place in a store of this number: its position in a list of all places, and on which page it comes."""
+
+    place: _Place
+    order: _Order
+    choice: _Choice
+
+    @property
+    def store(self) -> int:
+        """The number of the store."""
+        return self.order[1]
 
 
 def find_text(
@@ -116,11 +137,13 @@ def find_text(
     regex: bool = False,
     ignore_case: bool = False,
     k: int = 10,
+    page: int = 1,
     max_seconds: float = MAX_SECONDS,
 ) -> TextResult:
     """Find a string, or an expression in RE2's syntax, in the text of all live files.
 
-    PatternMatches do not overlap; empty matches do not count. `^` and `$` match at every line.
+    Matches do not overlap; empty matches do not count. `^` and `$` match at every line. A page has `k` lines;
+    all pages together have each line once.
 
     Raises:
         SearchInvalid: the pattern is empty, too long, or not an expression.
@@ -128,16 +151,57 @@ def find_text(
     spans = matcher(pattern, regex=regex, ignore_case=ignore_case)
     until = time.monotonic() + max_seconds
     inner = [] if regex or ignore_case else _inner_words(pattern)
-    total = _Found()
-    hits: list[Hit] = []
-    for index in indexes:
-        found = _search(index, spans, inner, until)
-        hits += (_hit(index, place) for place in _best(index, found.places, k))
-        total.add(found)
-    hits.sort(key=lambda hit: -hit.score)
-    more = total.lines - min(k, len(hits))
-    matches = PatternMatches(total.count, total.lines, total.files, more, complete=total.complete)
-    return TextResult(tuple(hits[:k]), matches, total.lines_by_path)
+    found = [_search(index, spans, inner, until) for index in indexes]
+    places = [
+        one
+        for number, (index, held) in enumerate(zip(indexes, found, strict=True))
+        for one in _ranked(index, number, held.places)
+    ]
+    places.sort(key=lambda one: one.choice)
+    before, end = min((page - 1) * k, len(places)), page * k
+    shown = sorted(places[before:end], key=lambda one: one.order)
+    lines = sum(one.lines for one in found)
+    matches = PatternMatches(
+        sum(one.count for one in found),
+        lines,
+        sum(one.files for one in found),
+        lines - before - len(shown),
+        complete=all(one.complete for one in found),
+        before=before,
+        next_page=page + 1 if end < len(places) else None,
+        rest=tuple(_rest(indexes, found, places[:end])),
+    )
+    by_path: Counter[str] = Counter()
+    for index, one in zip(indexes, found, strict=True):
+        by_path.update({index.file_path(file): count for file, count in one.lines_by_file.items()})
+    hits = (_hit(indexes[one.store], one) for one in shown)
+    return TextResult(tuple(hits), matches, by_path)
+
+
+def _rest(
+    indexes: Sequence[ChunkIndex], found: Sequence[_Found], listed: Sequence[_RankedPlace]
+) -> Iterator[LinesLeft]:
+    """Yield how many lines of each file are not listed, in the order of the files; of many the last ones by
+    their first folder."""
+    done = Counter((one.store, int(indexes[one.store].file[one.place.chunk])) for one in listed)
+    files: list[tuple[int, int, str, int]] = []
+    for number, (index, held) in enumerate(zip(indexes, found, strict=True)):
+        for file, count in held.lines_by_file.items():
+            if left := count - done[number, file]:
+                path = index.file_path(file)
+                files.append((_order(path, int(index.kind[index.chunks_of(path)[0]])), number, path, left))
+    of = {
+        number: indexes[number].hit(found[number].places[0].chunk, 0.0, {})
+        for number in {number for _, number, *_ in files}
+    }
+    folders: Counter[tuple[int, str]] = Counter()
+    for at, (_, number, path, left) in enumerate(sorted(files)):
+        if at < _NAMED_FILES:
+            yield LinesLeft(of[number].repo, path, left, of[number].location)
+        else:
+            folders[number, f"{path.partition('/')[0]}/" if "/" in path else "./"] += left
+    for (number, folder), left in folders.items():
+        yield LinesLeft(of[number].repo, folder, left, of[number].location)
 
 
 def matcher(pattern: str, *, regex: bool, ignore_case: bool) -> Spans:
@@ -259,7 +323,7 @@ def _read(index: ChunkIndex, spans: Spans, until: float, room: int, files: Seque
                 found.places.append(chunks.place(text, line, (start, end)))
         if found.lines > before:
             found.files += 1
-            found.lines_by_path[index.file_path(file)] = found.lines - before
+            found.lines_by_file[file] = found.lines - before
     return found
 
 
@@ -326,32 +390,21 @@ def _shown(text: bytes, start: int, end: int, match: Span) -> str:
     return ("…" if first > start else "") + shown + ("…" if first + _MAX_TEXT_CHARS < end else "")
 
 
-def _best(index: ChunkIndex, places: Sequence[_Place], k: int) -> list[_Place]:
-    """Return k places of a store in the order of a result."""
+def _ranked(index: ChunkIndex, number: int, places: Sequence[_Place]) -> Iterator[_RankedPlace]:
+    """Yield the places of a store with their order."""
     files: dict[tuple[int, int], tuple[int, str]] = {}
     before: Counter[int] = Counter()
-    rounds: dict[_Place, int] = {}
-
-    def of(place: _Place) -> tuple[int, str]:
-        key = int(index.file[place.chunk]), int(index.kind[place.chunk])
-        if key not in files:
-            path = index.file_path(key[0])
-            files[key] = _order(path, key[1]), path
-        return files[key]
-
     for place in places:
-        file = int(index.file[place.chunk])
-        rounds[place] = 0 if place.is_definition else before[file] // _LINES_AT_ONCE
+        file, kind = key = int(index.file[place.chunk]), int(index.kind[place.chunk])
+        if key not in files:
+            path = index.file_path(file)
+            files[key] = _order(path, kind), path
+        of_file, path = files[key]
+        rank = 0 if place.is_definition and of_file == 0 else 1 + of_file
+        order = (rank, number, not place.is_definition, path, place.first)
+        turn = 0 if place.is_definition else before[file] // _LINES_AT_ONCE
         before[file] += not place.is_definition
-
-    def order(place: _Place) -> tuple[bool, int, str, int]:
-        return (not place.is_definition, *of(place), place.first)
-
-    def choice(place: _Place) -> tuple[bool, bool, int, tuple[bool, int, str, int]]:
-        is_late = of(place)[0] >= _KIND_ORDER[_TEST]
-        return not place.is_definition, is_late, rounds[place], order(place)
-
-    return sorted(sorted(places, key=choice)[:k], key=order)
+        yield _RankedPlace(place, order, (rank > 0, of_file >= _KIND_ORDER[_TEST], turn, order))
 
 
 def _order(path: str, kind: int) -> int:
@@ -366,8 +419,8 @@ def _order(path: str, kind: int) -> int:
     return _MINOR if is_minor else int(_KIND_ORDER[kind])
 
 
-def _hit(index: ChunkIndex, place: _Place) -> Hit:
+def _hit(index: ChunkIndex, ranked: _RankedPlace) -> Hit:
+    place = ranked.place
     hit = index.hit(place.chunk, 0.0, {})
-    score = 1.0 if place.is_definition else _SCORES[_order(hit.path, int(index.kind[place.chunk]))]
     shown = lines_of_hit(index, hit, place.first, place.last)
-    return replace(shown, text=place.text, score=score, blank_end="")
+    return replace(shown, text=place.text, score=_SCORES[ranked.order[0]], blank_end="")

@@ -25,6 +25,8 @@ from rag.types.generation import FinishReason, GenerationOptions, Replacement, T
 from rag.types.index import LOCAL, MAX_NAMED, SUBMODULE, Coverage, IndexReport, Progress, Reach, not_indexed
 from rag.types.prompt import NumberedSource, PlaceNote, Prepared, Prompt, Rewording, source_of
 from rag.types.retrieval import (
+    HITS,
+    LINES,
     MAX_HISTORY,
     MAX_HITS,
     MAX_QUESTION_CHARS,
@@ -35,6 +37,7 @@ from rag.types.retrieval import (
     FileOutline,
     Hit,
     Hits,
+    LinesLeft,
     MissingPart,
     OutlinedDefinition,
     PatternMatches,
@@ -73,7 +76,9 @@ from rag.types.turns import (
 
 __all__ = [
     "ENCODING_GUESSED",
+    "HITS",
     "INDEXED",
+    "LINES",
     "LOCAL",
     "MAX_HISTORY",
     "MAX_HITS",
@@ -112,6 +117,7 @@ __all__ = [
     "Hits",
     "IndexReport",
     "Kind",
+    "LinesLeft",
     "Located",
     "Message",
     "MissingPart",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,8 @@ MAX_QUESTION_CHARS = 16_000
 """The maximum length of a question, in characters."""
 MAX_HITS = 1_000
 """The maximum number of hits of a search."""
+HITS, LINES = 10, MAX_HITS
+"""The number of hits of a question, and of lines of a string or an expression, unless another is given."""
 MAX_HISTORY = 20
 """The maximum number of earlier questions in a request; each of them is searched too."""
 
@@ -48,9 +50,15 @@ class Hit(Located):
 
 
 class Hits(tuple[Hit, ...]):
-    """The hits of a search, best first."""
+    """The hits of a search, best first; of a string or an expression its lines, and `matches` counts them."""
 
-    __slots__ = ()
+    matches: PatternMatches | None
+
+    def __new__(cls, hits: Iterable[Hit] = (), matches: PatternMatches | None = None) -> Hits:
+        """Return hits as they are given."""
+        made = super().__new__(cls, hits)
+        made.matches = matches
+        return made
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with a row for each hit; `legs` has the score of each ranking signal.
@@ -158,11 +166,24 @@ class SearchFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class LinesLeft:
+    """The number of lines of a file that are on none of the pages so far; of many files, those of the last
+    ones are counted by folder (`path` ends with "/")."""
+
+    repo: str
+    path: str
+    lines: int
+    location: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PatternMatches:
     """The number of matches of a string or an expression, of lines on which one begins, and of their files.
 
-    `more` is the number of those lines that are not among the hits. If the search stopped at its time limit,
-    it is not `complete`, and there may be more of each.
+    `before` is the number of those lines that are on earlier pages, `more` of those on later ones, which are
+    in the files of `rest`, code first. `next_page` is None if no further line can be listed: there is none,
+    or there are more than are put into order. If the search stopped at its time limit, it is not `complete`,
+    and there may be more of each.
     """
 
     count: int = 0
@@ -170,6 +191,9 @@ class PatternMatches:
     files: int = 0
     more: int = 0
     complete: bool = True
+    before: int = 0
+    next_page: int | None = None
+    rest: tuple[LinesLeft, ...] = ()
 
     @property
     def note(self) -> str:
@@ -177,10 +201,16 @@ class PatternMatches:
         least = "" if self.complete else "at least "
         found = [(self.count, "match", "es"), (self.lines, "line", "s"), (self.files, "file", "s")]
         matches, lines, files = (f"{n:,} {word}{plural if n != 1 else ''}" for n, word, plural in found)
-        stopped = "" if self.complete else "; stopped at the time limit, search fewer files (path, language)"
-        are = "line is" if self.more == 1 else "lines are"
-        left = f"; {self.more:,} more {are} not shown" if self.more else ""
-        return f"{least}{matches} on {lines} of {files}{left}{stopped}"
+        parts = [f"{least}{matches} on {lines} of {files}"]
+        if self.before:
+            parts.append(f"{self.before:,} {'line is' if self.before == 1 else 'lines are'} on earlier pages")
+        if self.more:
+            parts.append(f"{self.more:,} more {'line is' if self.more == 1 else 'lines are'} not shown")
+        if self.more and self.next_page is None:
+            parts.append("they cannot be listed one by one: search fewer files (path, language)")
+        if not self.complete:
+            parts.append("stopped at the time limit, search fewer files (path, language)")
+        return "; ".join(parts)
 
 
 MIN_CONFIDENCE = 0.5

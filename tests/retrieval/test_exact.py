@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -113,7 +114,7 @@ def test_an_expression_is_found_wherever_a_scan_finds_it(store: Store, pattern: 
     checked(store, pattern, re.compile(pattern, re.MULTILINE), regex=True)
 
 
-def test_definitions_come_first_then_code_settings_documents_and_tests(store: Store) -> None:
+def test_definitions_come_first_then_code_settings_tests_and_documents(store: Store) -> None:
     found = find_text([store], "check_token", k=50)
     assert (found.hits[0].path, found.hits[0].start, found.hits[0].symbol) == (
         "app/tokens.py",
@@ -121,11 +122,11 @@ def test_definitions_come_first_then_code_settings_documents_and_tests(store: St
         "check_token",
     )
     kinds = [hit.kind for hit in found.hits[1:]]
-    assert kinds == sorted(kinds, key=["code", "config", "doc", "test"].index)
+    assert kinds == sorted(kinds, key=["code", "config", "test", "doc"].index)
     assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
 
 
-def test_of_many_lines_a_few_of_each_file_are_chosen_and_tests_last(tmp_path: Path) -> None:
+def test_of_many_lines_a_few_of_each_file_are_chosen_and_tests_and_documents_last(tmp_path: Path) -> None:
     line = "print('basket')\n"
     files = {
         "app/a.py": line * 9,
@@ -143,19 +144,57 @@ def test_of_many_lines_a_few_of_each_file_are_chosen_and_tests_last(tmp_path: Pa
         chosen = [(hit.path, hit.start) for hit in find_text([store], "basket", k=8).hits]
         every = find_text([store], "basket", k=50)
     assert chosen == [
-        *(("app/a.py", n) for n in (1, 2, 3, 4)),
+        *(("app/a.py", n) for n in (1, 2, 3, 4, 5)),
         *(("app/z.py", n) for n in (1, 2, 3)),
-        ("guide.md", 1),
     ]
     assert list(dict.fromkeys(hit.path for hit in every.hits)) == [
-        *("app/a.py", "app/z.py", "guide.md", "tests/test_a.py", "app/basket.css", "app/migrations/0001.py")
+        *("app/a.py", "app/z.py", "tests/test_a.py", "guide.md", "app/basket.css", "app/migrations/0001.py")
     ]
     assert every.lines_by_path == {path: text.count("\n") for path, text in files.items()}
 
 
-def test_a_heading_is_the_definition_of_its_section(store: Store) -> None:
-    hit = find_text([store], "# Tokens").hits[0]
-    assert (hit.path, hit.start, hit.score) == ("docs/tokens.md", 1, 1.0)
+def test_a_heading_comes_first_among_documents_and_after_code(store: Store) -> None:
+    hits = find_text([store], "token", ignore_case=True, k=50).hits
+    documents = [hit.start for hit in hits if hit.kind == "doc"]
+    assert documents[0] == 1 and len(documents) > 1
+    assert [hit.kind for hit in hits][-len(documents) :] == ["doc"] * len(documents)
+
+
+@given(
+    pattern=st.sampled_from(["token", "t", "check_token", "\n", "the token", "nowhere"]), k=st.integers(1, 9)
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_all_pages_together_have_each_line_once_and_each_names_the_rest(
+    store: Store, pattern: str, k: int
+) -> None:
+    every = find_text([store], pattern, k=1_000)
+    listed: list[tuple[str, int]] = []
+    page: int | None = 1
+    while page is not None:
+        found = find_text([store], pattern, k=k, page=page)
+        assert found.matches.before == len(listed) and len(found.hits) == min(
+            k, every.matches.lines - len(listed)
+        )
+        listed += [(hit.path, hit.start) for hit in found.hits]
+        left = {one.path: one.lines for one in found.matches.rest}
+        shown = Counter(path for path, _ in listed)
+        assert left == Counter(every.lines_by_path) - shown and sum(left.values()) == found.matches.more
+        assert (found.matches.next_page is None) == (not left)
+        page = found.matches.next_page
+    assert sorted(listed) == sorted((hit.path, hit.start) for hit in every.hits)
+    assert len(set(listed)) == len(listed) == every.matches.lines
+    assert not find_text([store], pattern, k=k, page=99).hits
+
+
+def test_of_very_many_files_the_lines_of_the_last_are_counted_by_folder(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact, "_NAMED_FILES", 1)
+    matches = find_text([store], "token", k=1).matches
+    files, folders = matches.rest[:1], matches.rest[1:]
+    assert [one.path for one in files] == ["app/login.py"]
+    assert {one.path for one in folders} == {"app/", "web/", "tests/", "docs/", "./"}
+    assert sum(one.lines for one in matches.rest) == matches.more == matches.lines - 1
 
 
 def test_hits_are_lines_and_the_others_are_counted(store: Store) -> None:
@@ -168,7 +207,7 @@ def test_hits_are_lines_and_the_others_are_counted(store: Store) -> None:
 def test_a_long_line_is_cut_around_its_match(store: Store) -> None:
     (hit,) = find_text([store], "f150(").hits
     assert hit.text.startswith("…") and hit.text.endswith("…") and "f150(" in hit.text
-    assert len(hit.text) < 450
+    assert len(hit.text) < 250
 
 
 def test_a_match_may_span_lines(store: Store) -> None:
@@ -198,6 +237,8 @@ def test_lines_beyond_those_that_are_ordered_are_counted(
 ) -> None:
     monkeypatch.setattr(exact, "_MAX_PLACES", 3)
     found = find_text([store], "token", k=50)
+    assert found.matches.next_page is None and "cannot be listed" in found.matches.note
+    assert found.matches.more == found.matches.lines - 3 == sum(one.lines for one in found.matches.rest)
     assert len(found.hits) == 3 and found.matches.lines == len(scanned(re.compile("token"))[1])
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,11 @@ from test_mcp import called, over_http
 from rag.adapters.repository import RepositorySearch
 from rag.component.rag import RAG
 from rag.errors import ConfigError, QuestionTooLong, SearchInvalid
+from rag.lines import ranges
 from rag.schema import to_json
 from rag.service import Engine
 from rag.settings import Settings
-from rag.types import MAX_QUESTION_CHARS, Hit, SearchFilter
+from rag.types import MAX_QUESTION_CHARS, Hits, SearchFilter
 
 SEARCHES: list[dict[str, Any]] = [
     {"question": "def sign", "mode": "exact"},
@@ -60,6 +63,52 @@ def by_mcp(served: Served, asked: dict[str, Any]) -> dict[str, Any]:
     return {"hits": found["places"], **{n: found.get(n) for n in ("mode", "matches", "remarks")}}
 
 
+def by_file(lines: Iterable[tuple[str, int]]) -> list[str]:
+    """Places of lines as MCP returns them."""
+    files: dict[str, list[int]] = {}
+    for path, line in lines:
+        files.setdefault(path, []).append(line)
+    return [f"{path}:{ranges(sorted(numbers))}" for path, numbers in files.items()]
+
+
+@pytest.mark.parametrize("k", [None, 25])
+def test_every_interface_gives_the_same_complete_list(served: Served, tmp_path: Path, k: int | None) -> None:
+    """In one call without a number of lines, else page by page; the text and the counts are the same too."""
+    source = served.service.registry.source("sample").location
+    found = subprocess.run(["grep", "-rnF", "token", "."], cwd=source, capture_output=True, text=True).stdout
+    wanted = [tuple(row.split(":", 2)[:2]) for row in found.splitlines() if not row.startswith("./.git/")]
+    assert len(wanted) > 60
+    listed: list[tuple[str, str]] = []
+    page: int | None = 1
+    while page is not None:
+        asked = {"question": "token", "mode": "exact", "page": page} | ({"k": k} if k else {})
+        api = served.post("/api/search", {**asked, "repositories": ["sample"]}).json
+        flags = ["--exact", "--page", page, *(["-k", k] if k else [])]
+        cli = rag("search", source, "token", *flags, "--json").json
+        python = by_python(tmp_path, source, asked)
+        assert plain(api["hits"]) == plain(cli["hits"]) == plain([to_json(hit) for hit in python])
+        assert python.matches is not None
+        for matches in (cli["matches"], to_json(python.matches)):
+            assert matches | {"rest": plain(matches["rest"])} == api["matches"] | {
+                "rest": plain(api["matches"]["rest"])
+            }
+        arguments = {"query": "token", "mode": "exact", "page": page} | ({"limit": k} if k else {})
+        text, values, _ = over_http(
+            served, lambda session, of=arguments: called(session, "search_code", **of)
+        )
+        assert values["places"] == by_file((hit["path"], hit["start_line"]) for hit in api["hits"])
+        assert values["matches"] | {"rest": plain(values["matches"]["rest"])} == api["matches"] | {
+            "rest": plain(api["matches"]["rest"])
+        }
+        next_page = api["matches"]["next_page"]
+        shown = rag("search", source, "token", *flags).out.rstrip("\n")
+        shown = shown.replace("Repeat the command with --page", "Pass page=").replace("page= ", "page=")
+        assert text.startswith(shown) and ("Not shown" in text) == (next_page is not None)
+        listed += [(f"./{hit['path']}", str(hit["start_line"])) for hit in api["hits"]]
+        page = next_page
+    assert sorted(listed) == sorted(wanted)
+
+
 @pytest.mark.parametrize("asked", SEARCHES, ids=lambda asked: asked["question"][:20])
 def test_every_interface_finds_the_same(served: Served, asked: dict[str, Any]) -> None:
     source = served.service.registry.source("sample").location
@@ -71,8 +120,9 @@ def test_every_interface_finds_the_same(served: Served, asked: dict[str, Any]) -
     assert api | {"confidence": body["confidence"], "remarks": remarks} == by_cli(source, asked)
     assert bool(own) == (asked.get("mode") == "regex" and not api["hits"])
     assert (body["confidence"] is None) == ("mode" in asked)
-    places = [f"{hit['path']}:{hit['start_line']}-{hit['end_line']}" for hit in api["hits"]]
-    assert by_mcp(served, asked) == api | {"hits": places}
+    whole = [f"{hit['path']}:{hit['start_line']}-{hit['end_line']}" for hit in api["hits"]]
+    lines = by_file((hit["path"], hit["start_line"]) for hit in api["hits"])
+    assert by_mcp(served, asked) == api | {"hits": lines if "mode" in asked else whole}
     hits = by_python(served.home / "python", source, asked | {"k": 5})
     assert plain([to_json(hit) for hit in hits]) == api["hits"]
     assert (api["matches"] is None) == ("mode" not in asked)
@@ -111,13 +161,13 @@ def by_batch(source: str, asked: dict[str, Any], *flags: object) -> dict[str, An
     return reply
 
 
-def by_python(home: Path, source: str, asked: dict[str, Any]) -> list[Hit]:
+def by_python(home: Path, source: str, asked: dict[str, Any]) -> Hits:
     only = SearchFilter(*(tuple(asked.get(name, ())) for name in ("paths", "languages", "kinds")))
-    options = {name: asked[name] for name in ("mode", "ignore_case", "k") if name in asked}
+    options = {name: asked[name] for name in ("mode", "ignore_case", "k", "page") if name in asked}
     with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
         component = RAG(engine=engine)
         component.prepare_retriever(source)
-        return list(component.retrieve(asked["question"], only=only, **options))
+        return component.retrieve(asked["question"], only=only, **options)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +177,7 @@ def by_python(home: Path, source: str, asked: dict[str, Any]) -> list[Hit]:
         ({"question": " \n"}, "the question is empty"),
         ({"question": "", "mode": "exact"}, "the question is empty"),
         ({"question": "sign", "ignore_case": True}, "a question ignores case anyway"),
+        ({"question": "sign", "page": 2}, "there is no page 2; the lines of exact and regex have pages"),
         ({"question": "sign", "languages": ["pyton"]}, "did you mean python"),
         ({"question": "sign", "languages": [" "]}, "a filter is empty"),
         ({"question": "sign", "paths": [" "]}, "a filter is empty"),
@@ -141,20 +192,21 @@ def test_every_interface_refuses_the_same_in_the_same_words(
     assert (reply.status, said in reply.json["error"]["message"]) == (400, True)
     flags = [f"--{asked['mode']}"] if "mode" in asked else []
     flags += ["--ignore-case"] if "ignore_case" in asked else []
+    flags += ["--page", asked["page"]] if "page" in asked else []
     flags += [part for one in asked.get("languages", ()) for part in ("--lang", one)]
     flags += [part for one in asked.get("paths", ()) for part in ("--path", one)]
     done = rag("search", source, asked["question"], *flags)
     assert (done.code, said in done.err) == (2, True)
     names = {"paths": "path", "languages": "language"}
     chosen = {name: asked[many][0] for many, name in names.items() if many in asked}
-    options = {name: asked[name] for name in ("mode", "ignore_case") if name in asked} | chosen
+    options = {name: asked[name] for name in ("mode", "ignore_case", "page") if name in asked} | chosen
     text, _, failed = over_http(
         served, lambda session: called(session, "search_code", query=asked["question"], **options)
     )
     assert (failed, said in text) == (True, True)
     with pytest.raises(ConfigError, match=said):
         by_python(tmp_path, source, asked)
-    if "mode" not in asked and "ignore_case" not in asked:
+    if not {"mode", "ignore_case", "page"} & asked.keys():
         assert said in by_batch(source, asked, *flags)["error"]
         answer = served.post("/api/ask", {**asked, "repositories": ["sample"]})
         assert (answer.status, said in answer.json["error"]["message"]) == (400, True)

@@ -32,6 +32,8 @@ from rag.types import (
     DialogTurn,
     Freshness,
     Hit,
+    LinesLeft,
+    PatternMatches,
     Subject,
     TraceStep,
     worst,
@@ -67,6 +69,14 @@ class Renderer:
     def hit(self, hit: Hit) -> Json:
         """Return a hit with its text."""
         return self._sent(to_json(hit) | {"repository": self._name(hit), "url": self._link(hit)})
+
+    def matches(self, matches: PatternMatches | None) -> Json | None:
+        """Return the counts of a search for a string or an expression; None for those of a question."""
+        if matches is None:
+            return None
+        named = ((to_json(one), self._name(one)) for one in matches.rest)
+        rest = [self._sent(written | {"repository": name}) for written, name in named]
+        return to_json(matches) | {"rest": rest}
 
     def citation(self, citation: Citation) -> Json:
         """Return a citation."""
@@ -149,7 +159,7 @@ class Renderer:
     def _link(self, of: Hit | CodeFact) -> str:
         return viewer_link(self._base, self._name(of), of.path, of.start, of.end)
 
-    def _name(self, of: Hit | CodeFact | Citation) -> str:
+    def _name(self, of: Hit | CodeFact | Citation | LinesLeft) -> str:
         """Return the name that a repository is served under, or its own name."""
         name, _ = self._served_as(of.location)
         return of.repo if name is None else name

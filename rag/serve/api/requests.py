@@ -122,7 +122,10 @@ CodeWords = Annotated[
 
 
 class SearchRequest(Filtered):
-    """A search for a question, for a string (`exact`) or for an expression in RE2's syntax (`regex`)."""
+    """A search for a question, for a string (`exact`) or for an expression in RE2's syntax (`regex`).
+
+    `k` is the number of hits, by default 10, or of lines on a `page`, by default 1,000.
+    """
 
     question: Question
     mode: SearchMode = "question"
@@ -131,7 +134,11 @@ class SearchRequest(Filtered):
     conversation: ConversationName | None = None
     about: SubjectName | None = None
     in_code_words: CodeWords = Field(default_factory=list)
-    k: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": MAX_HITS}), WHOLE] = 10
+    k: Annotated[
+        Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": MAX_HITS}), WHOLE] | None,
+        Field(description="Default: 10; of lines 1,000."),
+    ] = None
+    page: Annotated[int, Field(json_schema_extra={"minimum": 1}), WHOLE] = 1
 
 
 class AskRequest(Filtered):

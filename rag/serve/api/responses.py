@@ -59,6 +59,7 @@ else:
     )
     Citation = _models.of(types.Citation, url=str)
     Hit = _models.of(types.Hit, url=str)
+    _models.of(types.LinesLeft)
     PatternMatches = _models.of(types.PatternMatches)
     _models.of(types.CodeFact, url=str)
     CodeFacts = _models.of(types.CodeFacts)

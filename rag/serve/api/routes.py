@@ -126,7 +126,8 @@ def _asking(service: Service) -> APIRouter:
         """Search without generating an answer, best first; a conversation gives context for follow-ups.
 
         With `mode` `exact` or `regex`, `question` is found in the text: the hits are lines, and `matches`
-        counts all matches. The filters select the files before the hits are ranked.
+        counts all matches and names the files of later pages. The filters select the files before the hits
+        are ranked.
         """
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(
@@ -138,9 +139,8 @@ def _asking(service: Service) -> APIRouter:
             question=asked.question if asked.mode == "question" else "",
         )
         words = asked.in_code_words
-        query = SearchQuery(
-            asked.question, asked.mode, asked.ignore_case, asked.k, asked.only, in_code_words=words
-        )
+        options = asked.mode, asked.ignore_case, asked.k, asked.only
+        query = SearchQuery(asked.question, *options, in_code_words=words, page=asked.page)
 
         def found() -> tuple[SearchOutcome, Confidence | None]:
             outcome = dialog.find(query)
@@ -213,7 +213,7 @@ def _search_result(
         confidence=to_json(confidence) if confidence else None,
         subject=rendered.subject(retrieval.sought.subject if retrieval else None),
         hits=[rendered.hit(hit) for hit in found.hits],
-        matches=to_json(found.matches) if found.matches else None,
+        matches=rendered.matches(found.matches),
         remarks=[*remarks, *found.remarks],
         code_facts=rendered.code_facts(retrieval.code_facts if retrieval else None),
         coverage=coverage,

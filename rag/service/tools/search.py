@@ -15,6 +15,8 @@ from rag.service.tools.definition_history import with_history
 from rag.service.tools.unread import pending_notes, text_note, with_unread
 from rag.settings import MAX_CODE_WORDS
 from rag.types import (
+    HITS,
+    LINES,
     LOCAL,
     MAX_HITS,
     MAX_QUESTION_CHARS,
@@ -48,23 +50,30 @@ def check_code_words(texts: Sequence[str]) -> None:
 class SearchQuery:
     """What is searched: `text` is a question, a string or an expression; `only` selects the files.
 
-    `earlier` are the questions before it, where the turns of the conversation are not stored. `in_code_words`
-    are texts that say what is asked as the code would, with likely identifiers: they are searched besides a
-    question in everyday words.
+    `k` is the number of hits, by default `HITS`, or of lines on a page, by default `LINES`; `page` is that of
+    the lines, from 1. `earlier` are the questions before it, where the turns of the conversation are not
+    stored. `in_code_words` are texts that say what is asked as the code would, with likely identifiers: they
+    are searched besides a question in everyday words.
     """
 
     text: str
     mode: SearchMode = "question"
     ignore_case: bool = False
-    k: int = 10
+    k: int | None = None
     only: SearchFilter = field(default_factory=SearchFilter)
     earlier: Sequence[str] = ()
     in_code_words: Sequence[str] = ()
+    page: int = 1
+
+    @property
+    def most(self) -> int:
+        """The number of hits, or of lines on a page."""
+        return self.k if self.k is not None else HITS if self.mode == "question" else LINES
 
     @property
     def depth(self) -> int:
         """How many hits the question itself is searched for: more than asked, to be fused with others."""
-        return max(self.k, FURTHER_HITS) if self.in_code_words else self.k
+        return max(self.most, FURTHER_HITS) if self.in_code_words else self.most
 
     def check(self) -> None:
         """Refuse what cannot be searched.
@@ -72,8 +81,8 @@ class SearchQuery:
         Raises:
             QuestionEmpty: there is no text. A string or an expression may consist of spaces.
             QuestionTooLong: as `check_question`.
-            SearchInvalid: `k` is not from 1 to `MAX_HITS`, the mode is unknown, a question ignores case, or
-                `in_code_words` are too many or those of no question.
+            SearchInvalid: `k` is not from 1 to `MAX_HITS`, the mode is unknown, a question ignores case or
+                has a page, or `in_code_words` are too many or those of no question.
         """
         if self.mode not in (modes := get_args(SearchMode)):
             raise SearchInvalid(f"unknown mode {self.mode!r}; use {', '.join(modes)}")
@@ -81,8 +90,12 @@ class SearchQuery:
             check_question(self.text)
         elif not self.text:
             raise QuestionEmpty()
-        if not 1 <= self.k <= MAX_HITS:
-            raise SearchInvalid(f"the number of hits is {self.k:,}; ask for 1 to {MAX_HITS:,}")
+        if not 1 <= self.most <= MAX_HITS:
+            raise SearchInvalid(f"the number of hits is {self.most:,}; ask for 1 to {MAX_HITS:,}")
+        if self.page < 1 or (self.page > 1 and self.mode == "question"):
+            raise SearchInvalid(
+                f"there is no page {self.page:,}; the lines of exact and regex have pages, from 1"
+            )
         if self.ignore_case and self.mode == "question":
             raise SearchInvalid("only exact and regex can ignore case; a question ignores case anyway")
         if self.in_code_words and self.mode != "question":
@@ -146,26 +159,30 @@ def search_repositories(
             query.text,
             regex=query.mode == "regex",
             ignore_case=query.ignore_case,
-            k=query.k,
+            k=query.most,
+            page=query.page,
         )
-        if not found.hits:
-            remarks = (*remarks, *_unread(repositories, query, reach))
+        count = found.matches.count
+        if not count or not query.only:
+            remarks = (*remarks, *_unread(repositories, query, count, reach))
         elif query.mode == "exact":
             remarks = (*remarks, *pending_notes(chosen, [query.text], reach=reach))
         return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
     result = ask(chosen) if ask else _ask(chosen, query, reach)
-    result = with_phrasings([one.searcher for one in chosen], result, query.in_code_words, k=query.k)
+    result = with_phrasings([one.searcher for one in chosen], result, query.in_code_words, k=query.most)
     said = result.code_facts.note if result.code_facts else ""
     pending = pending_notes(chosen, result.sought.question.names, said, reach=reach)
     remarks = (*remarks, *result.remarks, *pending)
     return SearchOutcome(result.hits, chosen, remarks, retrieval=result)
 
 
-def _unread(repositories: Sequence[Repository], query: SearchQuery, reach: Reach) -> Iterator[str]:
-    """Yield what is known of a string or an expression in what is not indexed."""
+def _unread(
+    repositories: Sequence[Repository], query: SearchQuery, count: int, reach: Reach
+) -> Iterator[str]:
+    """Yield what is known of a string or an expression in what is not indexed; `count` matches are."""
     is_regex = query.mode == "regex"
     for one in repositories:
-        note = text_note(one, query.text, ignore_case=query.ignore_case, regex=is_regex, reach=reach)
+        note = text_note(one, query.text, count, ignore_case=query.ignore_case, regex=is_regex, reach=reach)
         if note:
             yield f"{one.source.name}: {note}"
 

@@ -105,17 +105,23 @@ def calls_note(repository: Repository, name: str, path: str, start: int, *, reac
 def text_note(
     repository: Repository,
     text: str,
+    count: int = 0,
     *,
     ignore_case: bool = False,
     regex: bool = False,
     reach: Reach,
     max_seconds: float = MAX_SECONDS,
 ) -> str:
-    """Return what "0 matches" of a text or an expression does not cover, "" for nothing.
+    """Return what `count` matches of a text or an expression do not cover, "" for nothing; with 0, all that
+    is not indexed is searched for it.
 
     For callers of a server only whole words are looked up, and no expressions: else they could guess what is
     not indexed, one letter after the other.
     """
+    if count:
+        return _count_note(
+            repository, "" if regex else text, ignore_case=ignore_case, whole=False, reach=reach
+        )
     if regex and not reach.secrets:
         counts = _count_note(repository, reach=reach)
         return "; ".join(filter(None, ("not searched for an expression: what is not indexed", counts)))
@@ -219,7 +225,14 @@ def _note(found: Unread) -> str:
     return "; ".join(said)
 
 
-def _count_note(repository: Repository, name: str = "", *, reach: Reach) -> str:
+def _count_note(
+    repository: Repository,
+    name: str = "",
+    *,
+    ignore_case: bool = False,
+    whole: bool = True,
+    reach: Reach,
+) -> str:
     """Return what a count of places does not cover, "" for nothing: what is known without a long search."""
     root, has_files = repository.checkout.root, repository.checkout.has_files
     state = (repository.store.header["id"], repository.checkout.commit, repository.compared.behind)
@@ -227,7 +240,9 @@ def _count_note(repository: Repository, name: str = "", *, reach: Reach) -> str:
     reasons = {
         path: skip.VENDORED if skip.vendored_folder(path) else skip.GIT_IGNORED for path in ignored or ()
     }
-    found = _short_search(repository, name, reasons, reach) if name else Unread()
+    found = Unread()
+    if name:
+        found = _short_search(repository, name, reasons, reach, ignore_case=ignore_case, whole=whole)
     counts = _skip_counts(repository) + Counter(reasons.values())
     counts.subtract(found.searched)
     found.left_out = +counts + Counter({skip.LONG_LINE: found.left_out[skip.LONG_LINE]})
@@ -244,7 +259,15 @@ def _ignored(root: Path, state: object, period: int) -> Sequence[str] | None:
     return ignored_by_git(root)
 
 
-def _short_search(repository: Repository, name: str, ignored: Mapping[str, str], reach: Reach) -> Unread:
+def _short_search(
+    repository: Repository,
+    name: str,
+    ignored: Mapping[str, str],
+    reach: Reach,
+    *,
+    ignore_case: bool,
+    whole: bool,
+) -> Unread:
     """Look up a name where that takes little: in a few files that are not indexed, and in parts of others."""
     root, store = repository.checkout.root, repository.store
     own = {path: why for path, why in ignored.items() if why == skip.GIT_IGNORED and path[-1] != "/"}
@@ -258,6 +281,8 @@ def _short_search(repository: Repository, name: str, ignored: Mapping[str, str],
         left_out=parts,
         max_bytes=_READ_BYTES,
         max_seconds=WARNING_SECONDS,
+        ignore_case=ignore_case,
+        whole=whole or not reach.secrets,
         reach=reach,
     )
     found.left_out[skip.LONG_LINE] = len(store.left_out) - len(parts)

@@ -139,7 +139,8 @@ def explore(
     weak = room > 2 * DEPTH
     found = [places_of(repository, *one, with_weak=weak, is_alone=not said) for one in results]
     first = [places_of(repository, *one, with_weak=False, in_code_words=True) for one in said]
-    doubt = _doubt(repository, results, said, reach) if len(parts) == 1 and not changed and not seen else ""
+    whole = results[0][1] if len(parts) == 1 else search([repository.searcher], question, k=depth)
+    doubt = "" if changed else _doubt(repository, whole, said, reach)
     remarks = list(
         dict.fromkeys(filter(None, [doubt, *(r for one in (*found, *first) for r in one.remarks)]))
     )
@@ -201,12 +202,12 @@ def _overview(repository: Repository, counter: TokenCounter, budget: int) -> Exp
 
 def _doubt(
     repository: Repository,
-    results: Sequence[tuple[str, RetrievalResult]],
+    found: RetrievalResult,
     said: Sequence[tuple[str, RetrievalResult]],
     reach: Reach,
 ) -> str:
-    """Return that no place fits one question well, and which words are missing; else ""."""
-    (_, found), *_ = results
+    """Return that no place fits a question well, and which words are missing, as an answer says it; else "".
+    """
     phrased = tuple(one for _, result in said for one in (result, *result.phrased))
     confidence = best_confidence([repository.searcher], replace(found, phrased=phrased))
     unread = missing_note([repository], confidence, reach=reach)

@@ -21,13 +21,15 @@ from rag.retrieval.shown_code import is_test
 from rag.retrieval.shown_definition import definition_at
 from rag.retrieval.uses import uses_of_name
 from rag.service.repositories.repository import Repository
-from rag.types import CodeDefinition, CodeUse, Hit
+from rag.types import CodeDefinition, CodeFact, CodeUse, Hit
 
 MAX_WHOLE = 40
 """The most lines of a definition that is shown whole."""
 WINDOWS = (32, 20, 10)
 """How many lines are shown of a longer one, below its head; the fewer if there is no room."""
 NO_USES, FEW_USES = (0, 0), (6, 2)
+_NUMBERED_USES = 40
+"""So many callers, and so many tests, have at least their places, if the question names what they use."""
 _CALLERS_TESTED = 4
 _HEAD = 2
 _SHARE_OF_OTHERS = 0.6
@@ -66,7 +68,7 @@ class Lead:
 
     `weights` are those of the terms that are sought in it, `line` is one that matters in any case (0: none),
     `uses` is how many callers and how many tests are named. The question itself names what is `is_named`, and
-    `meant` are all definitions of the name.
+    `meant` are all definitions of the name; `facts` are uses that answer it, also possible ones.
     """
 
     definition: CodeDefinition
@@ -75,25 +77,41 @@ class Lead:
     uses: tuple[int, int] = (3, 2)
     is_named: bool = False
     meant: tuple[CodeDefinition, ...] = ()
+    facts: tuple[CodeFact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class UsesOfLead:
-    """The callers of a definition, and the tests that use it, or else its callers; with their titles."""
+    """The callers of a definition, and the tests that use it, or else its callers; with their titles.
+
+    At least the places of the first `numbered` of each are shown. `name` is what they use.
+    """
 
     title: str = ""
     calls: tuple[CodeUse, ...] = ()
     tests: tuple[CodeUse, ...] = ()
     tests_title: str = "tests"
+    name: str = ""
+    numbered: int = 0
 
     def notes(self, most: tuple[int, int]) -> tuple[str, ...]:
-        """Return in words the first callers and the first tests."""
+        """Return in words the first callers and the first tests, then the places of others, and how to get
+        the rest."""
         pairs = ((self.title, self.calls, most[0]), (self.tests_title, self.tests, most[1]))
-        return tuple(
-            f"{title}: {_listed(uses[:count])}{f'; {len(uses) - count} more' if len(uses) > count else ''}"
-            for title, uses, count in pairs
-            if uses[:count]
-        )
+        found = []
+        for title, uses, count in pairs:
+            if shown := uses[:count]:
+                rest = len(uses) - max(count, self.numbered)
+                numbered = uses[count : self.numbered]
+                others = [use for use in numbered if use.certain or not uses[0].certain]
+                possible = [use for use in numbered if use not in others]
+                parts = [_listed(shown), f"also {use_places(others)}" if others else ""]
+                parts += [f"possibly {use_places(possible)}"] if possible else []
+                parts += [f"{rest} more"] if rest > 0 else []
+                found.append((f"{title}: {'; '.join(filter(None, parts))}", rest > 0))
+        *_, last = [n for n, (_, is_cut) in enumerate(found) if is_cut] or [-1]
+        every = f" (an exact search for `{one_line(self.name)}` lists all)" if self.name else ""
+        return tuple(f"{text}{every if n == last else ''}" for n, (text, _) in enumerate(found))
 
     def named(self, most: tuple[int, int]) -> tuple[tuple[str, int], ...]:
         """Return the lines that `notes` names."""
@@ -166,12 +184,15 @@ def constants_in(repository: Repository, place: ExploredPlace) -> list[ExploredP
 
 def uses_of_lead(repository: Repository, lead: Lead, shown: Mapping[str, Set[int]]) -> UsesOfLead:
     """Return who certainly calls the definition of a lead, and which tests use it, without lines that are
-    shown; who possibly calls it if that is not known."""
+    shown; who possibly calls it if that is not known, or asked for."""
     one = lead.definition
     if one.unit not in ("function", "class") or lead.uses == NO_USES:
         return UsesOfLead()
     found = uses_of_name(repository.store, one.qualified_name, meant=lead.meant or [one])
     certain = [use for use in found.found if use.certain] or list(found.found)
+    facts = [CodeUse(fact.path, fact.start, fact.label, "call", fact.certain) for fact in lead.facts]
+    known = {(use.path, use.line) for use in facts}
+    certain = [*facts, *(use for use in certain if (use.path, use.line) not in known)]
     outside = [
         use
         for use in certain
@@ -182,9 +203,11 @@ def uses_of_lead(repository: Repository, lead: Lead, shown: Mapping[str, Set[int
     title = f"{sure}{'called' if found.are_calls else 'used'} in"
     calls = tuple(use for use in outside if not _in_test(use))
     tests = tuple(use for use in outside if _in_test(use))
+    numbered = _NUMBERED_USES if lead.is_named else 0
     if lead.is_named and calls and not tests:
-        return UsesOfLead(title, calls, _tests_of_callers(repository, calls), "tests of its callers")
-    return UsesOfLead(title, calls, tests)
+        of_callers = _tests_of_callers(repository, calls)
+        return UsesOfLead(title, calls, of_callers, "tests of its callers", one.name, numbered)
+    return UsesOfLead(title, calls, tests, name=one.name, numbered=numbered)
 
 
 def _tests_of_callers(repository: Repository, calls: Sequence[CodeUse]) -> tuple[CodeUse, ...]:
@@ -203,6 +226,12 @@ def _tests_of_callers(repository: Repository, calls: Sequence[CodeUse]) -> tuple
 def _in_test(use: CodeUse) -> bool:
     scope, _, name = use.within.rpartition(".")
     return is_test(kind_of_path(use.path), scope, name)
+
+
+def use_places(uses: Sequence[CodeUse]) -> str:
+    """Return places by file, such as `app.py:12,14; cli.py:7`."""
+    files = groupby(uses, lambda use: use.path)
+    return "; ".join(f"{one_line(path)}:{','.join(str(use.line) for use in group)}" for path, group in files)
 
 
 def _listed(uses: Sequence[CodeUse]) -> str:

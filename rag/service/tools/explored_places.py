@@ -20,6 +20,7 @@ from rag.errors import SearchInvalid
 from rag.identifiers import QUALIFIED, composed
 from rag.lines import lines_of
 from rag.retrieval.exact import find_text
+from rag.retrieval.kinds.recognition import relation_of
 from rag.retrieval.lookup import lines_with
 from rag.retrieval.mentions import is_path
 from rag.retrieval.search import RetrievalResult
@@ -62,6 +63,7 @@ _MAX_CALLED = 6
 """What a failing test calls that is considered."""
 _LINES_OF_TEST = 4
 """Lines of a file of tests that come before those of other files, if the question asks for tests."""
+_USES = ("callers", "uses", "tests")
 _MANY_CALLERS = 8
 """More callers are named below the definition, without their lines."""
 _BEST, _OF_BEST = 8, 4
@@ -134,7 +136,7 @@ class _Part:
         self.for_tests = "tests" in question.asks and not self.frames
         self.for_all = bool(_ASKS_FOR_ALL.search(text)) and not self.frames and not self.for_tests
         self.is_answered = bool(self.first) or (bool(self.matches) and len(words(text)) == 1)
-        self.callers_are_named = self._is_about(CALLERS) and len(self.first) > _MANY_CALLERS
+        self.callers_are_named = self._names_callers()
 
     def places(self, *, with_weak: bool, in_code_words: bool) -> FoundPlaces:
         """Return the places, see `places_of`."""
@@ -171,6 +173,16 @@ class _Part:
         if not self.frames:
             found.leads.sort(key=lambda lead: not _in_paths(lead.definition.path, self.paths))
         return found
+
+    def _names_callers(self) -> bool:
+        """Return whether the facts are many uses of a definition that is shown, and are named below it."""
+        subject = self.facts.subject if self.facts is not None else ""
+        return (
+            self._is_about(CALLERS)
+            and len(self.first) > _MANY_CALLERS
+            and relation_of(self.text) in _USES
+            and 0 < len(definitions_meant(self.repository.store, subject)) <= _MAX_TARGETS
+        )
 
     def _is_about(self, *kinds: str) -> bool:
         """Whether the rules of one of these kinds found facts."""
@@ -211,13 +223,15 @@ class _Part:
         """The definitions of the names in a question, or of what its "it" means, if these are few."""
         subject = self.result.sought.subject if self.result.sought.bare else None
         pointed = [subject.name] if subject is not None and subject.symbol else []
-        listed = [self.facts.subject] if self.facts is not None and self.callers_are_named else []
+        facts = (*self.first, *self.last) if self.callers_are_named else ()
+        listed = [self.facts.subject] if self.facts is not None and facts else []
         tests = _NAMED_CALLERS if self.for_tests else _NAMED_TESTS
         uses = NO_USES if self._lists_uses else (_NAMED_CALLERS, 0 if self.result.changed else tests)
-        every = [definitions_meant(self.repository.store, name) for name in (*pointed, *listed, *self.names)]
+        names = (*listed, *pointed, *self.names)
+        every = [(name, definitions_meant(self.repository.store, name)) for name in names]
         return [
-            Lead(meant[0], self.weights, uses=uses, is_named=True, meant=tuple(meant))
-            for meant in every
+            Lead(meant[0], self.weights, 0, uses, True, tuple(meant), facts if name in listed else ())
+            for name, meant in every
             if 0 < len(meant) <= _MAX_TARGETS
         ]
 

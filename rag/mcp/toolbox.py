@@ -22,7 +22,7 @@ from rag.memory.claims import CheckedClaim
 from rag.quoting import visible
 from rag.retrieval.kinds.asked import INCOMPLETE
 from rag.retrieval.lookup import definitions
-from rag.retrieval.question import bare_name
+from rag.retrieval.question import bare_name, last_part
 from rag.retrieval.uses import Uses, indexed_files, summary, uses_of_name
 from rag.review.report import as_markdown
 from rag.review.values import Review
@@ -51,6 +51,8 @@ _WIKI_CHARS = 20_000
 _SHOWN_SOURCES = 20
 _RECALLED_CHARS = 400
 """How much of an earlier answer is shown; the whole turn is read by its id."""
+_MAX_FURTHER = 500
+"""How many callers or definitions that are not shown are listed by their lines alone."""
 _NEXT_PLACES = "ask the same question again for them"
 
 
@@ -277,7 +279,9 @@ class Toolbox:
         files = indexed_files(repository.store.file_count)
         text = _listed(shown, nothing=f"{name} is not defined in {files}{unread}.")
         if len(hits) > len(shown):
+            further = line_places(hits[len(shown) :][:_MAX_FURTHER])
             text += f"\n\nThe first {len(shown)} of {len(hits):,} definitions; `Outer.name` names fewer."
+            text += f" Also: {'; '.join(further)}."
         return self._found(text, [hit.place for hit in shown], repository)
 
     async def who_calls(self, progress: Progress, repository: Repository, symbol: str) -> Reply:
@@ -286,6 +290,7 @@ class Toolbox:
         found = await self._host.run(uses_of_name, repository.store, symbol)
         unread = await self._unread(repository, symbol, len(found.found))
         places = [f"{path}:{ranges(lines)}" for (path, *_), lines in _by_definition(found)]
+        places += [place for _, further in _further(found) for place in further]
         return self._found(_called(found, repository.store.file_count, unread), places, repository)
 
     async def review(self, progress: Progress, repo: str | None = None, range_: str | None = None) -> Reply:
@@ -468,7 +473,25 @@ def _called(found: Uses, files: int, unread: str) -> str:
         f"- {path}:{ranges(lines)}{f' in {within}' if within else ''}{note}"
         for (path, within, note), lines in _by_definition(found)
     ]
+    lines += [f"- {said}: {'; '.join(places)}" for said, places in _further(found)]
+    others = {*found.mentions, *found.unknown, *found.others, *found.by_name}.difference(found.shown)
+    left = max(len(found.further) - _MAX_FURTHER, 0)
+    if others or left:
+        more = f"{left:,} more, and " if left else ""
+        lines.append(f"- {more}other lines with `{last_part(found.name)}`: search_code, exact")
     return "\n".join(["; ".join([*head, *found.notes]) + unread + (":" if lines else "."), "", *lines])
+
+
+def _further(found: Uses) -> list[tuple[str, list[str]]]:
+    """Return the uses that are not shown by file, the certain ones first."""
+    groups: dict[str, dict[str, list[int]]] = {}
+    for use in found.further[:_MAX_FURTHER]:
+        files = groups.setdefault("also" if use.certain else "also, possibly", {})
+        files.setdefault(use.path, []).append(use.line)
+    return [
+        (said, [f"{path}:{ranges(sorted(lines))}" for path, lines in files.items()])
+        for said, files in groups.items()
+    ]
 
 
 def _by_definition(found: Uses) -> list[tuple[tuple[str, str, str], list[int]]]:

@@ -84,6 +84,12 @@ class Uses:
         mentions = () if is_class else self.mentions[:_MAX_MENTIONS]  # of a class, these are its types
         return [*self.found, *mentions][: MAX_SHOWN - len(rest)] + rest
 
+    @property
+    def further(self) -> list[CodeUse]:
+        """The uses that are not shown."""
+        shown = {(use.path, use.line) for use in self.shown}
+        return [use for use in self.found if (use.path, use.line) not in shown]
+
     def only(self, is_wanted: Callable[[str], bool]) -> Uses:
         """Return the uses in files of wanted paths."""
 

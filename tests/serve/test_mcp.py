@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +21,7 @@ pytest.importorskip("mcp", reason="the client of the protocol is not installed")
 from rag.backends.tiktoken_counter import open_counter
 from rag.mcp.arguments import lines_seen
 from rag.mcp.catalog import listed_tools
+from rag.retrieval.uses import uses_of_name
 from rag.types import Source
 
 TOOLS = {
@@ -260,20 +261,35 @@ def test_a_span_without_an_end_is_cut_and_says_where_it_goes_on(tmp_path: Path) 
         over_http(running, talk)
 
 
-def test_definitions_and_callers_that_are_not_shown_are_counted(
+def test_definitions_and_callers_that_are_not_shown_are_listed_by_their_lines(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rag.mcp.toolbox.MAX_RESULTS", 1)
     monkeypatch.setattr("rag.retrieval.uses.MAX_SHOWN", 1)
 
+    def lines(places: Sequence[str]) -> set[tuple[str, int]]:
+        return {(path, n) for path, numbers in lines_seen(places).items() for n in numbers}
+
     async def talk(session: Any) -> None:
         text, found, _ = await called(session, "find_symbol", name="__init__")
         assert len(found["places"]) == 1
-        assert re.search(r"The first 1 of \d+ definitions; ", text)
+        count = re.search(r"The first 1 of (\d+) definitions; .* Also: (.*)\.", text)
+        assert count and len(lines(count[2].split("; "))) == int(count[1]) - 1 > 0
         text, found, _ = await called(session, "who_calls", symbol="Storage")
-        assert len(found["places"]) == 1 and "; the first 1:" in text
+        assert "; the first 1:" in text and "\n- also: " in text
+        listed = [
+            place for row in re.findall(r"(?m)^- (?:.*: )?(\S+:\d.*)$", text) for place in row.split("; ")
+        ]
+        every = uses_of_name(
+            served.service.engine.stored(dict(served.settings.repositories)["sample"]).store, "Storage"
+        )
+        wanted = {(use.path, use.line) for use in (*every.found, *every.shown)}
+        assert lines([place.split(" in ")[0] for place in listed]) == lines(found["places"]) == wanted
 
     over_http(served, talk)
+    monkeypatch.setattr("rag.mcp.toolbox._MAX_FURTHER", 2)
+    text, _, _ = over_http(served, lambda session: called(session, "who_calls", symbol="Storage"))
+    assert re.search(r"(?m)^- \d+ more, and other lines with `Storage`: search_code, exact$", text)
 
 
 def test_callers_that_are_cut_at_a_limit_say_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

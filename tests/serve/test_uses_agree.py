@@ -110,6 +110,9 @@ def test_all_interfaces_give_the_same_places(served: Served, repository: str) ->
         said, places = mcp[name]
         looked_up = uses_of_name(opened.store, name)
         assert summary(looked_up, files=opened.store.file_count) in said
+        further = {f"{use.path}:{use.line}" for use in looked_up.further}
+        assert further <= set(places), name
+        places = [place for place in places if place not in further]
         assert sorted(f"{use.path}:{use.line}" for use in looked_up.shown) == places, name
         found = search_repositories([opened], SearchQuery(question)).retrieval
         assert found is not None and found.code_facts is not None, name

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from rag.service import Engine, Repository, locate
+from rag.service import Dialog, Engine, Repository, converse, locate
 from rag.service.tools.explore import Exploration, explore
 from rag.service.tools.explored_definitions import MAX_WHOLE
 from rag.settings import Settings
+from rag.types import Answer
 
 IMPORT = "from auth.tokens import refuse\n\n\n"
 SHORT = (
@@ -47,8 +49,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def repository(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    folder = tmp_path_factory.mktemp("shop")
-    for name, text in FILES.items():
+    return opened(engine, tmp_path_factory.mktemp("shop"), FILES)
+
+
+def opened(engine: Engine, folder: Path, files: Mapping[str, str]) -> Repository:
+    for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     return engine.repository(locate(str(folder)))
@@ -153,3 +158,88 @@ def test_a_smaller_budget_has_a_part_of_it(engine: Engine, repository: Repositor
         found = explored(engine, repository, question, budget_tokens=budget)
         assert engine.counter.count(found.text) <= budget
         assert found.places
+
+
+def crowded(count: int) -> dict[str, str]:
+    """Files in which a function has so many callers, as many tests, and one that possibly calls it."""
+    used = "from depot.parcels import seal\n\n\n"
+    calls = {f"depot/line_{n:02}.py": f"{used}def pack_{n}(box):\n    seal(box)\n" for n in range(count)}
+    tests = {f"tests/test_{n:02}.py": f"{used}def test_{n}():\n    assert seal({n})\n" for n in range(count)}
+    return calls | tests | {"depot/parcels.py": "def seal(box):\n    box.closed = True\n    return box\n"}
+
+
+def named_in(text: str) -> set[tuple[str, int]]:
+    """The places that the notes of an exploration name."""
+    notes = [row.partition(": ")[2] for row in text.splitlines() if re.match(r"  (?:called in|tests): ", row)]
+    found = set()
+    for part in "; ".join(notes).split("; "):
+        place = re.search(r"([\w/]+\.py):([\d,]+)", part)
+        found |= {(place[1], int(number)) for number in place[2].split(",")} if place else set()
+    return found
+
+
+@pytest.mark.parametrize(
+    "question", ["Who calls seal?", "Which tests cover seal?", "What breaks if I rename `seal`?"]
+)
+@pytest.mark.parametrize("count", [5, 20, 38])
+def test_every_caller_and_every_test_has_its_place(
+    engine: Engine, tmp_path: Path, count: int, question: str
+) -> None:
+    found = explored(engine, opened(engine, tmp_path, crowded(count)), question, budget_tokens=2_500)
+    shown = {(place.path, n) for place in found.places for n, _ in place.lines}
+    asked = ("tests/",) if "tests" in question else ("depot/line", "tests/")
+    wanted = {(path, 5) for path in crowded(count) if path.startswith(asked)}
+    assert wanted <= named_in(found.text) | shown
+    assert "lists all" not in found.text and not re.search(r"\d more\b", found.text)
+
+
+def test_of_very_many_callers_the_rest_is_counted_with_the_way_to_list_it(
+    engine: Engine, tmp_path: Path
+) -> None:
+    found = explored(engine, opened(engine, tmp_path, crowded(55)), "Who calls seal?", budget_tokens=2_500)
+    assert len([path for path, _ in named_in(found.text) if path.startswith("depot/")]) == 40
+    assert re.findall(r"(\d+) more( \(.*\))?", found.text)[:2] == [
+        ("15", ""),
+        ("15", " (an exact search for `seal` lists all)"),
+    ]
+
+
+def test_callers_that_are_only_possible_are_named_apart(engine: Engine, tmp_path: Path) -> None:
+    files = crowded(12) | {
+        "depot/box.py": "class Box:\n    def seal(self):\n        return self\n\n\nclass Bag:\n"
+        "    def seal(self):\n        return self\n",
+        **{f"depot/use_{n}.py": f"def use_{n}(thing):\n    thing.seal()\n" for n in range(9)},
+    }
+    found = explored(engine, opened(engine, tmp_path, files), "Who calls `Box.seal`?", budget_tokens=2_500)
+    shown = {(place.path, n) for place in found.places for n, _ in place.lines} | named_in(found.text)
+    assert {(f"depot/use_{n}.py", 2) for n in range(9)} <= shown
+
+
+def test_subclasses_are_places_and_not_called_callers(engine: Engine, tmp_path: Path) -> None:
+    files = {"base.py": "class Carrier:\n    pass\n"} | {
+        f"c{n}.py": f"from base import Carrier\n\n\nclass C{n}(Carrier):\n    pass\n" for n in range(12)
+    }
+    found = explored(engine, opened(engine, tmp_path, files), "Which classes extend Carrier?")
+    assert {f"c{n}.py" for n in range(12)} <= {place.path for place in found.places}
+    assert "called in" not in found.text
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which module sends parcels over Kafka?",
+        "Which database migrations exist and how are they run?",
+        "Where is the GraphQL schema built and who calls it?",
+        "Where is an expired token refused, and who calls that?",
+        "Where is an expired token refused?",
+    ],
+)
+def test_the_doubt_is_that_of_an_answer(engine: Engine, repository: Repository, question: str) -> None:
+    *_, answer = converse(Dialog(engine, [repository]), question, engine.generator())
+    assert isinstance(answer, Answer)
+    said = {"auth/tokens.py": {1}}  # in a session, lines of another question were sent before
+    for seen in (None, said):
+        first = explored(engine, repository, question, seen=seen).text.partition("\n")[0]
+        doubt = first if re.match(r"(?:Probably not|An answer is probably not) ", first) else ""
+        assert doubt == (answer.warning if answer.found else doubt)
+        assert bool(doubt) == (bool(answer.warning) or not answer.found)

@@ -490,9 +490,9 @@ def test_sub_agents_and_skills_only_explore_and_read(agent: Agent, scope: Any, p
         assert len(found["description"]) < 300 and body.count("\n") < 25
         if change.what == "skill":
             assert found["name"] == change.path.parent.name
-            assert found["allowed-tools"] == "Bash(rag explore *) Read"
+            assert found["allowed-tools"] == "Bash(rag explore *) Bash(rag search *) Read"
         elif agent.name == "opencode":
-            bash = {"*": "deny", "rag explore *": "allow"}
+            bash = {"*": "deny", "rag explore *": "allow", "rag search *": "allow"}
             assert found["permission"] == {"*": "deny", "read": "allow", "bash": bash}
         else:
             assert (found["name"], found["tools"]) == (change.path.stem, "Bash, Read")

@@ -44,21 +44,19 @@ _COMPARING_SHARE, _COMPARING_BURST_S = 0.1, 2.0
 """The share of the time for comparing folders that cannot be watched, and the most that is saved up."""
 _PREVIEW_CHARS = 156  # if the output is not a terminal
 
+_HITS_HELP = f"The number of hits, 1 to {MAX_HITS:,}. Default: {HITS}; of lines on a page: {LINES:,}."
+_PAGE_HELP = "With --exact or --regex: 2 for the next lines, and so on."
+_Hits = Annotated[int | None, typer.Option("-k", help=_HITS_HELP)]
+_Page = Annotated[int, typer.Option("--page", help=_PAGE_HELP)]
+
 
 @options.grouped
 def search(
     words: options.SearchWords,
     *,
     repo: options.Repositories = None,
-    k: Annotated[
-        int | None,
-        typer.Option(
-            "-k", help=f"The number of hits, 1 to {MAX_HITS:,}. Default: {HITS}; of lines on a page: {LINES}."
-        ),
-    ] = None,
-    page: Annotated[
-        int, typer.Option("--page", help="With --exact or --regex: 2 for the next lines, and so on.")
-    ] = 1,
+    k: _Hits = None,
+    page: _Page = 1,
     batch: Annotated[
         bool,
         typer.Option(
@@ -101,8 +99,7 @@ def search(
     with opened_engine(settings) as engine:
         from rag.service.tools.search import SearchQuery
 
-        words_of_code = code_words or ()
-        query = SearchQuery(question, mode, ignore_case, k, within.only, (), words_of_code, page)
+        query = SearchQuery(question, mode, ignore_case, k, within.only, (), code_words or (), page)
         if not batch:
             query.check()  # before anything is indexed
         wanted, note = _sources(engine, sources, question, mode, index)
@@ -214,7 +211,7 @@ def _print_facts(found: CodeFacts, *, several: bool) -> None:
         shown = " ".join(visible(text).split()) + ("" if item.certain else "  (possibly)")
         out(f"  {visible(f'{item.repo}:{place}' if several else place)}  {shown}"[:room])
     if (more := found.count - len(found.items)) > 0:
-        out(f"  and {more:,} more")
+        out(f"  and {more:,} more; --exact finds each line with {string_literal(found.subject)}")
     if found.note:
         out(f"  {visible(found.note)}")
     out("")

@@ -287,7 +287,7 @@ def test_definitions_and_callers_that_are_not_shown_are_listed_by_their_lines(
         assert lines([place.split(" in ")[0] for place in listed]) == lines(found["places"]) == wanted
 
     over_http(served, talk)
-    monkeypatch.setattr("rag.mcp.toolbox._MAX_FURTHER", 2)
+    monkeypatch.setattr("rag.mcp.toolbox._MAX_FURTHER", 1)
     text, _, _ = over_http(served, lambda session: called(session, "who_calls", symbol="Storage"))
     assert re.search(r"(?m)^- \d+ more, and other lines with `Storage`: search_code, exact$", text)
 

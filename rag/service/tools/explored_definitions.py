@@ -29,7 +29,7 @@ WINDOWS = (32, 20, 10)
 """How many lines are shown of a longer one, below its head; the fewer if there is no room."""
 NO_USES, FEW_USES = (0, 0), (6, 2)
 _NUMBERED_USES = 40
-"""So many callers, and so many tests, have at least their places, if the question names what they use."""
+"""The places of this many callers and tests are given at least, if the question names what they use."""
 _CALLERS_TESTED = 4
 _HEAD = 2
 _SHARE_OF_OTHERS = 0.6

@@ -9,6 +9,7 @@ import { openFile } from "./viewer.js";
 
 const MODES = { question: "By meaning", exact: "Exact text", regex: "Expression (RE2)" };
 const MAX_HITS = 50;
+const MAX_LINES = 200;
 const PREVIEW_LINES = 7;
 
 /** The last search, to show it again when the user returns to the tab. */
@@ -42,7 +43,7 @@ async function run({ question, mode, path }, results) {
   last = { question, mode, path, repository, found: null };
   refill(results, h("p", { class: "hollow" }, "Searching…"));
   try {
-    const found = await api.search({ question, mode, repositories: [repository], paths: path ? [path] : [], k: MAX_HITS });
+    const found = await searched(last);
     if (call !== calls) return;
     last.found = found;
     show(results, last);
@@ -52,10 +53,36 @@ async function run({ question, mode, path }, results) {
   }
 }
 
+function searched({ question, mode, path, repository }, page = 1) {
+  const k = mode === "question" ? MAX_HITS : MAX_LINES;
+  return api.search({ question, mode, repositories: [repository], paths: path ? [path] : [], k, page });
+}
+
 function show(results, { found, repository }) {
-  refill(results,
-    h("p", { class: "fine" }, summary(found)),
-    h("ol", { class: "search-hits" }, found.hits.map((hit) => h("li", {}, card(hit, repository)))));
+  const hits = h("ol", { class: "search-hits" }, found.hits.map((hit) => h("li", {}, card(hit, repository))));
+  refill(results, h("p", { class: "fine" }, summary(found)), hits, rest(results, found.matches));
+}
+
+/** Name the files of the lines that are not shown, with a button for the next ones. */
+function rest(results, matches) {
+  if (!matches?.rest.length) return null;
+  const files = matches.rest.map((one) => `${one.path} ${one.lines}`).join(", ");
+  const more = h("button", { type: "button", class: "small", onclick: () => showMore(results, more) }, "Show more lines");
+  return h("div", {}, h("p", { class: "fine" }, `Not shown (${plural(matches.more, "line")}): ${files}.`), matches.next_page ? more : null);
+}
+
+async function showMore(results, button) {
+  const of = last;
+  button.disabled = true;
+  try {
+    const next = await searched(of, of.found.matches.next_page);
+    if (of !== last) return;
+    last.found = { ...next, hits: [...of.found.hits, ...next.hits] };
+    show(results, last);
+  } catch (error) {
+    button.disabled = false;
+    announce(error.message);
+  }
 }
 
 /** Return how much was found: "214 matches in 30 files; the first 50 lines are shown". */

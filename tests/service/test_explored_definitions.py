@@ -240,6 +240,10 @@ def test_the_doubt_is_that_of_an_answer(engine: Engine, repository: Repository, 
     said = {"auth/tokens.py": {1}}  # in a session, lines of another question were sent before
     for seen in (None, said):
         first = explored(engine, repository, question, seen=seen).text.partition("\n")[0]
-        doubt = first if re.match(r"(?:Probably not|No place that fits well) |.* occurs? nowhere in ", first) else ""
+        doubt = (
+            first
+            if re.match(r"(?:Probably not|No place that fits well) |.* occurs? nowhere in ", first)
+            else ""
+        )
         assert doubt == (answer.warning if answer.found else doubt)
         assert bool(doubt) == (bool(answer.warning) or not answer.found)

@@ -206,8 +206,7 @@ def _doubt(
     said: Sequence[tuple[str, RetrievalResult]],
     reach: Reach,
 ) -> str:
-    """Return that no place fits a question well, and which words are missing, as an answer says it; else "".
-    """
+    """Return that no place fits a question well, and which words are missing, as an answer says; else ""."""
     phrased = tuple(one for _, result in said for one in (result, *result.phrased))
     confidence = best_confidence([repository.searcher], replace(found, phrased=phrased))
     unread = missing_note([repository], confidence, reach=reach)

@@ -21,6 +21,7 @@ from rag.settings import (
     MIN_EXPLORE_TOKENS,
     FactScope,
 )
+from rag.types import HITS, LINES, MAX_HITS
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,7 @@ def test_the_limits_of_the_list_are_those_of_the_code() -> None:
             assert arguments["in_code_words"]["maxItems"] == MAX_CODE_WORDS
         if "scope" in arguments:
             assert arguments["scope"]["enum"] == list(get_args(FactScope))
-    assert {tools()[name].arguments["limit"]["maximum"] for name in ("search_code", "turns_about")} == {
-        MAX_RESULTS
-    }
+    assert tools()["turns_about"].arguments["limit"]["maximum"] == MAX_RESULTS
+    limit = tools()["search_code"].arguments["limit"]
+    assert limit["maximum"] == MAX_HITS
+    assert limit["description"] == f"Default: {HITS}; lines: {LINES:,}."

@@ -186,9 +186,10 @@ def _found(engine: Engine, repositories: list[Repository], query: SearchQuery) -
 
 def _print_found(found: SearchOutcome, *, several: bool) -> None:
     from rag.retrieval.literal import quoted
-    from rag.service.tools.line_list import line_list
 
     if found.matches is not None:
+        from rag.service.tools.line_list import line_list  # late: a question needs no list
+
         again = f"repeat the command with --page {found.matches.next_page} for the next lines"
         out(line_list(found.hits, found.matches, several=several, next_page=again))
     if found.retrieval is None:

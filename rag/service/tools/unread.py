@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
@@ -42,10 +42,9 @@ from rag.service.repositories.repository import Repository
 from rag.types import INDEXED, LOCAL, Confidence, Reach
 from rag.types.question_kinds import CALLERS, LIST, MESSAGE
 
-_NO_CODE = frozenset(
-    {skip.BINARY, skip.TRANSLATION, skip.DATA, skip.SYMLINK, skip.SYMLINK_BROKEN, skip.SYMLINK_LOOP}
-)
-"""Reasons to skip a file that a count need not mention: nothing is called or defined there."""
+_NO_TEXT = frozenset({skip.BINARY, skip.SYMLINK, skip.SYMLINK_BROKEN, skip.SYMLINK_LOOP})
+_NO_CODE = _NO_TEXT | {skip.TRANSLATION, skip.DATA}
+"""Reasons to skip a file that a count of texts, or of code, need not mention: there is none in it."""
 _NAMED_PLACES = 6
 _MAX_NAMES = 12
 _DOUBTFUL = WITHHELD | {skip.BEYOND}
@@ -119,9 +118,8 @@ def text_note(
     not indexed, one letter after the other.
     """
     if count:
-        return _count_note(
-            repository, "" if regex else text, ignore_case=ignore_case, whole=False, reach=reach
-        )
+        name = "" if regex else text
+        return _count_note(repository, name, ignore_case=ignore_case, is_text=True, reach=reach)
     if regex and not reach.secrets:
         counts = _count_note(repository, reach=reach)
         return "; ".join(filter(None, ("not searched for an expression: what is not indexed", counts)))
@@ -230,10 +228,13 @@ def _count_note(
     name: str = "",
     *,
     ignore_case: bool = False,
-    whole: bool = True,
+    is_text: bool = False,
     reach: Reach,
 ) -> str:
-    """Return what a count of places does not cover, "" for nothing: what is known without a long search."""
+    """Return what a count of places does not cover, "" for nothing: what is known without a long search.
+
+    A name that `is_text` may be anywhere, also in a longer word, and in data.
+    """
     root, has_files = repository.checkout.root, repository.checkout.has_files
     state = (repository.store.header["id"], repository.checkout.commit, repository.compared.behind)
     ignored = _ignored(root, state, int(time.monotonic() / _IGNORED_SECONDS)) if has_files else ()
@@ -242,8 +243,8 @@ def _count_note(
     }
     found = Unread()
     if name:
-        found = _short_search(repository, name, reasons, reach, ignore_case=ignore_case, whole=whole)
-    counts = _skip_counts(repository) + Counter(reasons.values())
+        found = _short_search(repository, name, reasons, reach, ignore_case=ignore_case, whole=not is_text)
+    counts = _skip_counts(repository, _NO_TEXT if is_text else _NO_CODE) + Counter(reasons.values())
     counts.subtract(found.searched)
     found.left_out = +counts + Counter({skip.LONG_LINE: found.left_out[skip.LONG_LINE]})
     pending = _pending_note(repository, [name], reach) if name else ""
@@ -289,9 +290,9 @@ def _short_search(
     return found
 
 
-def _skip_counts(repository: Repository) -> Counter[str]:
-    """Return how many files of code were skipped, by reason."""
-    counts = Counter({why: n for why, n in repository.coverage.skipped.items() if why not in _NO_CODE})
+def _skip_counts(repository: Repository, without: Set[str] = _NO_CODE) -> Counter[str]:
+    """Return how many files of code were skipped, by reason, or how many for all reasons but some."""
+    counts = Counter({why: n for why, n in repository.coverage.skipped.items() if why not in without})
     counts[skip.UNDECODED] += sum(why == skip.BINARY for why in _skipped(repository).values())
     return +counts
 

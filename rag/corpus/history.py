@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rag.corpus.git import GitError, run_git
+from rag.corpus.ignore import excluded_unlike_git
 from rag.corpus.walk import walk
 from rag.errors import SourceError
 from rag.types import Checkout
@@ -70,9 +71,14 @@ def differing(root: Path, commit: str) -> set[str]:
     """Return the paths in the folder that may differ from a commit: changed, deleted, or untracked."""
     changed = ["diff", "--name-only", "-z", "--relative", "--no-renames", "--no-ext-diff", "--no-textconv"]
     unknown = ["ls-files", "-z", "--others", "--exclude-standard"]
-    lines = run_git([*changed, "--ignore-submodules=all", commit, "--"], cwd=root)
-    lines += run_git(unknown, cwd=root)
-    return set(lines.decode("utf-8", "surrogateescape").split("\0")) - {""}
+    listings = (
+        run_git([*changed, "--ignore-submodules=all", commit, "--"], cwd=root),
+        run_git(unknown, cwd=root),
+    )
+    paths, untracked = (
+        set(listing.decode("utf-8", "surrogateescape").split("\0")) - {""} for listing in listings
+    )
+    return paths | untracked - excluded_unlike_git(root, untracked)
 
 
 def present(checkout: Checkout) -> Listing:

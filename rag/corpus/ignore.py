@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag.corpus.worktree import git_folder, work_tree
 from rag.decoding import decode
 from rag.errors import SourceError
 from rag.identifiers import composed
@@ -111,6 +114,55 @@ def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
     return Patterns(_compiled(kept, str(path) if strict else ""))
 
 
+def excluded(path: str, files: Sequence[tuple[str, Patterns]]) -> bool:
+    """Return whether the innermost file of patterns with a match excludes a path.
+
+    Args:
+        path: a folder ends with "/".
+        files: the folder of each, "" or with a "/" at its end, and its patterns; the innermost is the last.
+    """
+    for folder, patterns in reversed(files):
+        opinion = patterns.opinion(path[len(folder) :])
+        if opinion is not None:
+            return opinion
+    return False
+
+
+def excluded_unlike_git(root: Path, untracked: Iterable[str]) -> set[str]:
+    """Return those of the untracked files that a `.gitignore` or `info/exclude` excludes that git reads as
+    other text: in UTF-16 or UTF-32, with CR line ends, with characters that nobody sees.
+    """
+    top = work_tree(root)
+    if top is None or not (paths := list(untracked)):
+        return set()
+    within = f"{root.relative_to(top).as_posix()}/".removeprefix("./")
+    common = git_folder(root)
+    everywhere = _read_unlike_git(Path(common, "info", "exclude")) if common else None
+    known: dict[str, list[tuple[str, Patterns]]] = {}
+
+    def files_of(folder: str) -> list[tuple[str, Patterns]]:
+        if folder not in known:
+            above = [("", everywhere)] if everywhere else []
+            above = files_of(folder[: folder.rfind("/", 0, -1) + 1]) if folder else above
+            own = _read_unlike_git(top / folder / ".gitignore")
+            known[folder] = [*above, (folder, own)] if own else above
+        return known[folder]
+
+    return {path for path in paths if excluded(full := within + path, files_of(full[: full.rfind("/") + 1]))}
+
+
+def _read_unlike_git(path: Path) -> Patterns | None:
+    try:
+        content = read_regular(path, max_bytes=_MAX_BYTES)
+        text = content.removeprefix(codecs.BOM_UTF8).decode()
+    except UnicodeDecodeError:
+        return read_patterns(path, strict=False)
+    except OSError:
+        return None
+    is_plain = text.replace("\r\n", "\n").translate(dict.fromkeys(map(ord, "\n\t"))).isprintable()
+    return None if is_plain else read_patterns(path, strict=False)
+
+
 def _lines(content: bytes) -> list[str]:
     """Return the lines of a file of patterns. In a guessed encoding each is there twice, as names on disk may
     have its bytes or its characters.
@@ -139,12 +191,18 @@ def _encodings(attributes: bytes) -> list[tuple[Patterns, str]]:
     return [(Patterns(_compiled([one[1] or one[2]], "")), one[3] or "") for one in found if one]
 
 
+def _visible(line: str) -> str:
+    return line if line.isprintable() else "".join(one for one in line if unicodedata.category(one) != "Cf")
+
+
 def _compiled(lines: Iterable[str], where: str) -> GitIgnoreSpec | None:
-    """Compile each distinct line once, in the order of last occurrences: only the last one can decide.
+    """Compile each distinct line once, in the order of last occurrences: only the last one can decide. One
+    with characters that nobody sees, such as byte order marks, also counts without them.
 
     None when no line is a pattern. An invalid line is an error, or left out when `where` is empty.
     """
-    written = [line for line in lines if line.strip() and not line.startswith("#")]
+    forms = (form for line in lines for form in dict.fromkeys((line, _visible(line))))
+    written = [form for form in forms if form.strip() and not form.startswith("#")]
     if not written:
         return None
     from pathspec import (

@@ -20,7 +20,7 @@ from pathlib import Path
 from rag.code.languages import OTHER, kind_of, language_of_path
 from rag.corpus import skip
 from rag.corpus.git import GitError, run_git
-from rag.corpus.ignore import Patterns, read_patterns
+from rag.corpus.ignore import Patterns, excluded, excluded_unlike_git, read_patterns
 from rag.corpus.worktree import work_tree
 from rag.errors import SourceError
 from rag.types import SUBMODULE, FileEntry, Filters, Kind, Skipped
@@ -176,6 +176,8 @@ class _Walker:
                 names.pop(path, None)
                 folder, slash, _ = path.partition("/")
                 self.not_checked_out[folder + slash] += 1
+        for path in excluded_unlike_git(self.root, (entry[2:] for entry in tagged if entry[:2] == "? ")):
+            names.pop(path, None)
         return names
 
     def _report_unreadable(self, stderr: bytes) -> None:
@@ -203,7 +205,7 @@ class _Walker:
                 ignores = (*ignores, (prefix, own)) if own else ignores
             for name, is_folder in entries:
                 path = prefix + name
-                if ignores and _ignored(path + "/" * is_folder, ignores):
+                if ignores and excluded(path + "/" * is_folder, ignores):
                     continue
                 if not is_folder:
                     yield path
@@ -211,15 +213,6 @@ class _Walker:
                     self.vendored[path] += 0
                 elif known not in skip.VERSION_CONTROL_FOLDERS:
                     pending.append((path + "/", ignores))
-
-
-def _ignored(path: str, ignores: tuple[tuple[str, Patterns], ...]) -> bool:
-    """Return whether the innermost `.gitignore` with a matching pattern excludes the path."""
-    for prefix, patterns in reversed(ignores):
-        opinion = patterns.opinion(path[len(prefix) :])
-        if opinion is not None:
-            return opinion
-    return False
 
 
 @lru_cache(maxsize=65536)

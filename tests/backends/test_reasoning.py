@@ -77,6 +77,18 @@ FORMS = [
     "<think>It looks for `</think>`, or '</think>' in code.</think>\n",
     "<think>a <think>\nb\n</think>\nc</think>\n",
     '<think>the "word</think>',
+    '<details type="reasoning">\nthoughts\n</details>\n',
+    '<details type="reasoning" done="true" duration="3">\n<summary>a</summary>\n> b\n</details>\n',
+    "&lt;details class='thinking'&gt;thoughts&lt;/details&gt;\n",
+    "&lt;think class='a'&gt;thoughts&lt;/think&gt;\n",
+    "[think]thoughts[/think]\n",
+    "[Thinking]\nthoughts\n[/Thinking]\n\n",
+    "<|im_start|>think\nthoughts<|im_end|>\n<|im_start|>assistant\n",
+    "<|im_start|>think\nthoughts\n<|im_start|>answer\n",
+    "<planning>\n1. look\n</planning>\n",
+    "<internal>thoughts</internal>",
+    "<!-- think -->thoughts<!-- /think -->\n",
+    "<!--reasoning-->\nthoughts\n<!-- end reasoning -->\n",
     "Let me see 'foo and `bar\n</think>\n",
     "It isn't \"done. </think> ",
 ]
@@ -108,6 +120,14 @@ QUOTED = [
     "Thinking... takes time. Thought: a heading.",
     "`&lt;think&gt;` and `<inner_thoughts>` are escaped; a & b && c &lt; d.",
     "<thinking-dots> is an element, [THINKER] a name.",
+    "<details>\n<summary>All the callers</summary>\n`a` [1]\n</details>\nThat is all.",
+    '```html\n<details type="reasoning">\na\n</details>\n```\nIt is shown folded.',
+    "[thinking](docs/thinking.md) is a link, [think]: https://example.org another, `[think]` a tag.",
+    "[think] is a tag that nothing closes, <b>as\n<planning> is.",
+    "The setting <internal>true</internal> hides it; a[think] is an element.",
+    "`<planning>a</planning>` and\n```xml\n<internal>true</internal>\n```\nare elements; </planning> ends.",
+    "<!-- a comment --> and `<!-- think -->`.",
+    "`<|im_start|>think` begins it, `<|im_end|>` ends it.",
     "  <thin",
     "",
 ]
@@ -117,6 +137,9 @@ UNCLOSED = [
     "<|channel|>analysis<|message|>and<|end|>",
     "◁think▷",
     "<think>`</think>`",
+    '<details type="reasoning">and',
+    "<|im_start|>think\nand",
+    "<!-- think -->\nand",
 ]
 TAGS = [
     "<think>",
@@ -151,6 +174,15 @@ TAGS += [
     ">",
     "◁think▷",
     "é ",
+    "[think]",
+    "[/think]",
+    "<planning>",
+    "</planning>",
+    "<|im_start|>think",
+    "<|im_end|>",
+    "<!-- think -->",
+    '<details type="reasoning">',
+    "</details>",
 ]
 TEXTS = st.lists(st.sampled_from(TAGS), max_size=25).map("".join)
 
@@ -266,7 +298,23 @@ def test_a_cut_answer_of_a_model_that_begins_with_thoughts_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["<", "a", "`", '"', "<think>", "</think>", "`</think>", "<think ", "\n", "◁", "'a"]
+    "unit",
+    [
+        "<",
+        "a",
+        "`",
+        '"',
+        "<think>",
+        "</think>",
+        "`</think>",
+        "<think ",
+        "\n",
+        "◁",
+        "'a",
+        "[think]",
+        "<!--",
+        "<details '",
+    ],
 )
 def test_a_long_answer_takes_linear_time(unit: str) -> None:
     began = time.process_time()

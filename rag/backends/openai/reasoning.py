@@ -15,7 +15,7 @@ Habit = Literal["", "answers", "closes"]
 
 _LESS, _MORE = "(?:<|&lt;|＜)", "(?:>|&gt;|＞)"
 _XML = (
-    rf"{_LESS} ?(?:{{0}})(?:[ \t][^<>\n]{{{{0,80}}}})?{_MORE}",
+    rf"{_LESS} ?(?:{{0}})(?:[ \t][^<>\n]{{{{0,80}}}}?)?{_MORE}",
     rf"{_LESS} ?\\?/ ?(?:{{0}})[ \t]{{{{0,4}}}}{_MORE}",
 )
 _WITH = r"(?:[a-z]{1,20}[:_-]){0,3}", r"(?:_(?:process|content|block|steps?|trace))?"
@@ -42,6 +42,14 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
         r"<\|channel\|>\s?(?:analysis|commentary)",
         r"<\|channel\|>\s?final[^<\n]{0,60}(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>",
     ),
+    (rf"<\|im_start\|>{_TOKEN}s?", r"<\|im_end\|>|<\|im_start\|>(?:assistant|answer)"),
+    (
+        rf"{_LESS}details[ \t][^<>\n]{{0,60}}?[\"'](?:{_TOKEN}|thoughts)[\"'][^<>\n]{{0,60}}?{_MORE}",
+        rf"{_LESS}/details{_MORE}",
+    ),
+    (rf"<!--[ \t]?{_TOKEN}s?[ \t]?-->", rf"<!--[ \t]?(?:/|end[ _]|end of )[ \t]?{_TOKEN}s?[ \t]?-->"),
+    (_XML[0].format("planning|internal"), _XML[1].format("planning|internal")),
+    (rf"\[{_TOKEN}\](?=[^(\[:])", rf"\[/{_TOKEN}\]"),
     (r"(?-i:analysis)(?=[a-z])", "(?-i:assistantfinal)"),
     ("Here(?: is|'s) my thought process:", "Here(?: is|'s) my response:"),
     (r"Thinking\.\.\.(?=\s)", r"\.\.\.done thinking\."),
@@ -49,16 +57,19 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
 )
 """What opens and what closes thoughts. The last four are words: they open only at the beginning, and only if
 they are closed. (`analysis…assistantfinal` are harmony's channels without their special tokens; `Thought:` is
-of ReAct.)"""
+of ReAct.) The five before them open only at the beginning of a line, and what would close them is text
+elsewhere; the last two of these are also names, and open only if they are closed."""
 _WORDS = len(_FAMILIES) - 4
+_NAMES, _BLOCKS = _WORDS - 2, _WORDS - 5
 _WRAPPER = r"</?(?:answer|response|output|solution)>"
 _NOISE = (
-    r"<\|(?:start|begin)\|>assistant|<\|(?:message|return|end|call)\|>|<\|(?:start|end)_response\|>"
+    r"<\|(?:im_)?(?:start|begin)\|>assistant|<\|(?:message|return|(?:im_)?end|call)\|>|<\|(?:start|end)_response\|>"
     rf"|<\|(?:begin|end)_of_solution\|>|{_WRAPPER}"
 )
 """Tags around an answer that follows thoughts."""
 _MARK = re.compile(
-    "|".join(f"(?P<o{n}>{opens})|(?P<c{n}>{closes})" for n, (opens, closes) in enumerate(_FAMILIES[:_WORDS]))
+    "|".join(f"(?P<o{n}>{opens})" for n, (opens, _) in enumerate(_FAMILIES[:_WORDS]))
+    + "".join(f"|(?P<c{n}>{closes})" for n, (_, closes) in enumerate(_FAMILIES[:_BLOCKS]))
     + f"|(?P<noise>{_NOISE})",
     re.IGNORECASE,
 )
@@ -67,11 +78,12 @@ _BEGINS = [re.compile(rf"\s*(?:{opens})", re.IGNORECASE) for opens, _ in _FAMILI
 _BEGINNINGS = (
     "analysis", "Here is my thought process:", "Here's my thought process:", "Thinking... ", "Thought:",
 )  # fmt: skip
+_WITH_VALUES = "|".join((*_TAGS, "details|planning|internal"))
 _PARTIAL = re.compile(
     r"(?:<\|channel\|>[^<\n]{0,80}(?:<\|constrain\|>[^<\n]{0,20})?(?:<[|a-z]{0,12})?"
-    r"|<\|(?:start|begin)\|>[a-z]{0,8}|&(?:lt?)?"
-    rf"|{_LESS}[ |｜/\\]{{0,4}}(?:[\w:|｜▁-]{{0,60}}|(?:{'|'.join(_TAGS)})[ \t][^<>\n]{{0,80}})(?:&(?:gt?)?)?"
-    r"|\[/?[A-Z]{0,9}|◁/?\w{0,5})\Z",
+    r"|<\|(?:im_)?(?:start|begin)\|>[a-z]{0,8}|&(?:lt?)?|<!-{0,2}[ \w/-]{0,40}"
+    rf"|{_LESS}[ |｜/\\]{{0,4}}(?:[\w:|｜▁-]{{0,60}}|(?:{_WITH_VALUES})[ \t][^<>\n]{{0,130}})(?:&(?:gt?)?)?"
+    r"|\[/?[A-Z]{0,9}\]?|◁/?\w{0,5})\Z",
     re.IGNORECASE,
 )
 _MARK_CHARS = 250
@@ -188,7 +200,10 @@ class Thoughts:
     def _is_mark(self, kind: str, mark: str) -> bool:
         """Whether a mark that is not quoted means something here."""
         if kind != "noise":  # `List<Thought>` is a type
-            return not (kind.startswith("o") and int(kind[1:]) < len(_TAGS) and self._line[-1:].isalnum())
+            family = int(kind[1:]) if kind.startswith("o") else _WORDS
+            if _BLOCKS <= family < _WORDS:
+                return not self._line.strip()
+            return not (family < len(_TAGS) and self._line[-1:].isalnum())
         if re.fullmatch(_WRAPPER, mark, re.IGNORECASE):
             return self._is_wrapped if mark.startswith("</") else self._thought and not self._has_begun
         return self._thought or not self._has_begun
@@ -197,7 +212,7 @@ class Thoughts:
         self._family, self._scanned, self._lead = family, 0, []
         before = self._line.rstrip(" ")
         in_sentence = before != self._line and before[-1:].isalnum()
-        self._mention = mark if in_sentence or family >= _WORDS else None
+        self._mention = mark if in_sentence or family >= _NAMES else None
 
     def _closed_unopened(self) -> None:
         """Drop all the text so far: it is thoughts."""

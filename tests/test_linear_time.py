@@ -32,6 +32,7 @@ MATCHED = {
     "rag.memory.named_lines._RECIPES",
     "rag.retrieval.kinds.list_fit._HOLDERS",
     "rag.code.fields._TYPED",
+    "rag.service.checks.shared_facts._PLACE",
 }
 """Expressions under another name where they are used: with `match` or `fullmatch`, at the start of a line."""
 EVERY = frozenset({"finditer", *WHOLE})

@@ -302,7 +302,7 @@ class AdalGenerator:
         if (new := self._rest(stream, shown, usage)) is not None:
             yield new
         self._last = stream
-        self._require_text("…" if shown.has_text or stream.calls else "", stream, shown)
+        self._require_text("…" if shown.is_answer(prepared) or stream.calls else "", stream, shown)
 
     async def _apieces(self, stream: AsyncAnswerStream, prepared: Prepared) -> AsyncIterator[str]:
         limit = self._limit(prepared)
@@ -331,7 +331,7 @@ class AdalGenerator:
         if (new := self._rest(stream, shown, usage)) is not None:
             yield new
         self._last = stream
-        self._require_text("…" if shown.has_text or stream.calls else "", stream, shown)
+        self._require_text("…" if shown.is_answer(prepared) or stream.calls else "", stream, shown)
 
     def _rest(self, stream: AnswerStream | AsyncAnswerStream, shown: _Shown, usage: Any) -> str | None:
         """Note how an answer has ended; return the text that was held back.
@@ -347,6 +347,8 @@ class AdalGenerator:
         stream.finish_reason = "length" if shown.limit.reached else kind_of_end(reason)
         stream.early_end = reason or "" if stream.finish_reason == "interrupted" else ""
         rest = shown.rest(is_cut=stream.finish_reason == "length")
+        if shown.wrote_calls and shown.has_text and stream.finish_reason == "stop":
+            stream.finish_reason, stream.early_end = "interrupted", "its reply ends in the call of a tool"
         if (
             self._habit
             and not getattr(shown.source, "calls", ())
@@ -442,16 +444,17 @@ class AdalGenerator:
         other, rephrase = "choose another model with --model", "ask in other words"
         if refusal := refusal_of(shown.source):
             why = f"it refused: {refusal.rstrip('.')}. To go on, {rephrase}, or {other}"
-        elif ended.early_end:
-            why = f"its server ended it early ({ended.early_end}); {rephrase}, or {other}"
         elif shown.wrote_calls:
             why = f"it wrote the call of a tool instead; try again, or {other}"
+        elif ended.early_end:
+            why = f"its server ended it early ({ended.early_end}); {rephrase}, or {other}"
         elif ended.finish_reason == "length":
             why = "it reached its token limit before any text; raise --answer-tokens (RAG_ANSWER_TOKENS)"
         else:
             why = f"try again, or {other}"
         message = f"{self._model} at {self._provider} gave no answer; {why}"
-        raise ProviderBroke(message, provider=self._provider, retryable=not ended.early_end)
+        retryable = shown.wrote_calls or not ended.early_end
+        raise ProviderBroke(message, provider=self._provider, retryable=retryable)
 
 
 class _Shown:
@@ -464,8 +467,12 @@ class _Shown:
 
     @property
     def wrote_calls(self) -> bool:
-        """Whether the answer was nothing but calls of tools."""
+        """Whether the answer was nothing but calls of tools, or ended in them."""
         return self._calls.found
+
+    def is_answer(self, prepared: Prepared) -> bool:
+        """Whether there is text that is an answer; while tools are offered, that before a call is none."""
+        return self.has_text and not (prepared.chat and self.wrote_calls)
 
     def take(self, piece: str) -> str | None:
         """Return what can be shown after the next piece; None for nothing."""

@@ -855,6 +855,19 @@ def test_a_call_where_none_is_allowed_is_no_answer(begun, server, in_a_loop):
     assert "gave no answer" in step.error
 
 
+@pytest.mark.parametrize("steps", [1, 4])
+def test_a_text_before_a_written_call_is_no_answer(begun, server, steps):
+    written = 'I will read it.\n<tool_call>\n{"name": "read", "arguments": {"path": "a"}}\n</tool_call>'
+    server.answers = [[READ], written, ANSWER]
+    *pieces, answer = converse(begun(steps=steps), QUESTION, begun().engine.generator())
+    assert "I will read it" not in "".join(piece for piece in pieces if type(piece) is str)
+    assert answer.text.startswith("They are signed")
+    assert answer.complete
+    server.answers, server.chats[:] = [written], []
+    with pytest.raises(ProviderError, match="wrote the call of a tool"):
+        ask(begun(memory="memory:", steps=4))
+
+
 def test_if_the_answer_fails_too_the_quotes_are_of_what_was_found(begun, server):
     server.behaviours = ["good", "unknown_model"]
     server.answers = [[READ]]

@@ -65,7 +65,14 @@ ANSWERS = [
     "{}",
     "[]",
     '{"name": "not closed", "arguments": ',
+    f"It sends\n\n```xml\n<tool_call>{CALL}</tool_call>\n```",
+    f"It ends with `<tool_call>{CALL}</tool_call>`",
+    f"First <tool_call>{CALL}</tool_call> is read [1].",
+    "It is a <tool_call>, and a <b and c",
+    "It is List<Tool> [TOOL",
+    "It is in\n\n<function>\nthat is called [1].",
 ]
+AFTER_TEXT = [call for call in CALLS if call[0] == "<" or call.startswith("[TOOL")]
 
 
 @pytest.mark.parametrize("how", ["stream", "astream", "complete", "whole"])
@@ -88,6 +95,21 @@ def test_a_written_call_is_no_answer(text: str, how: str) -> None:
             shown += writer(url).stream(prepared())
     assert "".join(shown) == ""
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize("how", ["stream", "astream", "whole"])
+@pytest.mark.parametrize("begun", ["Let me look.\n\n", "It is in `auth.py` [1]. I look:", "1. ```a```\n> "])
+@pytest.mark.parametrize("text", AFTER_TEXT)
+def test_text_before_a_written_call_is_no_whole_answer(text: str, begun: str, how: str) -> None:
+    pieces = [chunk({"content": piece}) for piece in re.findall(r"(?s).{1,7}", begun + text)]
+    script: Script = lambda body: (  # noqa: E731
+        sse(*pieces, STOP, DONE) if how != "whole" else whole({"content": begun + text})
+    )
+    with serving(script) as (url, _):
+        generator = writer(url)
+        assert said(generator, "astream" if how == "astream" else "stream") == begun
+        assert generator.finish_reason == "interrupted"
+        assert generator.early_end == "its reply ends in the call of a tool"
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

@@ -1,4 +1,4 @@
-"""Recognizes a reply that is nothing but calls of tools, written as text: that is no answer.
+"""Recognizes a reply that is calls of tools, written as text, or ends in them: that is no whole answer.
 
 Models write calls in the form of their training, between tags or as JSON, if their server leaves it so.
 """
@@ -31,31 +31,50 @@ _DECIDING_CHARS = 100
 """From this length on, it is known whether a text begins as a call."""
 
 
+_INSIDE = re.compile(
+    r"(?<![^\s.:!?>])(?:<(?=[|｜]?[a-z:▁_-]{0,60}+(?:[\s=>|｜]|\Z))|\[(?=TOOL_|T?O?O?L?\Z))", re.IGNORECASE
+)
+"""What may begin calls after text."""
+_ENDED = re.compile(r"[]>\n]")
+
+
 class WrittenCalls:
-    """Holds back the pieces of a reply as long as they may be calls alone; `found` is set if they were."""
+    """Holds back the pieces of a reply as long as they may be calls to its end; `found` is set if they were.
+
+    After text, only calls between tags count, outside of fenced blocks and code font.
+    """
 
     def __init__(self) -> None:
-        self._held, self._holds, self.found = "", True, False
+        self._text, self._sent, self._is_begun, self.found = "", 0, False, False
 
     def feed(self, piece: str) -> str:
         """Take the next piece; return the text that can be shown now."""
-        if not self._holds:
-            return piece
-        self._held += piece
-        begun = self._held[:_DECIDING_CHARS].lstrip()
-        is_short = len(self._held) < _DECIDING_CHARS
-        may_begin = any(one.startswith(begun[: len(one)]) for one in _BEGINNINGS)
-        self._holds = may_begin and (is_short or _begins(self._held[: 2 * _DECIDING_CHARS]))
-        return "" if self._holds else self._released()
+        self._text += piece
+        if not self._is_begun:
+            begun = self._text[:_DECIDING_CHARS].lstrip()
+            is_short = len(self._text) < _DECIDING_CHARS
+            may_begin = any(one.startswith(begun[: len(one)]) for one in _BEGINNINGS)
+            self._is_begun = not (may_begin and (is_short or _begins(self._text[: 2 * _DECIDING_CHARS])))
+        return self._released(self._call_at()) if self._is_begun else ""
 
     def close(self, *, is_cut: bool = False) -> str:
         """Return what was held back, unless it is calls, or the beginning of one that was cut."""
-        self.found = _begins(self._held) if is_cut else is_written_call(self._held)
-        return "" if self.found else self._released()
+        held = self._text[self._sent :]
+        self.found = _begins(held) if is_cut else is_written_call(held)
+        return "" if self.found else self._released(len(self._text))
 
-    def _released(self) -> str:
-        held, self._held = self._held, ""
-        return held
+    def _released(self, end: int) -> str:
+        begin, self._sent = self._sent, end
+        return self._text[begin:end]
+
+    def _call_at(self) -> int:
+        """Return where calls may begin in what was not returned yet; its end if they do not."""
+        for found in _INSIDE.finditer(self._text, self._sent):
+            begun = self._text[found.start() : found.start() + 2 * _DECIDING_CHARS]
+            is_short = len(begun) < 2 * _DECIDING_CHARS and (_TAG.match(begun) or not _ENDED.search(begun))
+            if (is_short or _begins(begun)) and self._text.count("```", 0, found.start()) % 2 == 0:
+                return found.start()
+        return len(self._text)
 
 
 def _begins(text: str) -> bool:

@@ -553,7 +553,7 @@ _TRIMMED = ", and is stored up to its last whole sentence"
 _ENDED_EARLY = "the model's server ended the answer early ({reason}), so it is stored as incomplete"
 _WERE_THOUGHTS = "\n\n(The text so far was thoughts of the model. Its answer follows.)\n\n"
 _HELD_CHARS = 160
-"""While tools may be called, an answer is shown from this length on: a short text may introduce a call."""
+"""While a model is sent tools, an answer is shown from this length on: a short text may introduce a call."""
 _CUT_AS_ASKED = "the answer was cut at {tokens:,} tokens, the limit of the request"
 
 
@@ -645,9 +645,8 @@ class _Writing:
         self._end = AnswerEnd(self.options.stop, tokens, self._dialog.engine.counter)
         self._raw: list[str] = []
         self._shown: list[str] = []
-        chat = self.prepared.chat
         self._held = ""
-        self._hold = _HELD_CHARS if chat and not chat.must_answer else 0
+        self._hold = _HELD_CHARS if self.prepared.chat else 0
 
     def rest(self) -> str:
         """Return the text that was held back to the end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 import threading
@@ -110,7 +111,29 @@ REASONED = [
 GEMINI = {"content": "no", "extra_content": {"google": {"thought": True}}}
 OTHER = b'data: {"choices":[{"index":1,"delta":{"content":"no"}}]}\n\n'
 TEMPLATE = {"error": {"message": "System role not supported"}}
+
+
+def ollama(*said: dict[str, str]) -> Reply:
+    """A stream of Ollama's own protocol."""
+    events = [{"model": "m", "message": {"role": "assistant", **one}, "done": False} for one in said]
+    last = {
+        "model": "m",
+        "message": {"role": "assistant", "content": ""},
+        "done": True,
+        "done_reason": "stop",
+    }
+    lines = [*events, {**last, "prompt_eval_count": 20, "eval_count": 7}]
+    return 200, "application/x-ndjson", b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
 HABITS: dict[str, Script] = {
+    "Ollama's own stream": lambda _: ollama({"thinking": "no"}, {"content": SAID[:5]}, {"content": SAID[5:]}),
+    "Ollama's own reply": lambda _: refusal(200, {"message": {"content": SAID}, "done": True}),
+    "a whole reply on several lines": lambda _: (
+        200,
+        "application/json",
+        json.dumps(json.loads(whole({"content": SAID})[2]), indent=1).encode(),
+    ),
     "empty heartbeats": lambda _: sse(b"data:\n\ndata: \n\n", chunk({"content": SAID}), STOP, DONE),
     "comments as data": lambda _: sse(b"data: : PROCESSING\n\n", chunk({"content": SAID}), STOP),
     "no finish reason": lambda _: sse(chunk({"content": SAID}), DONE),
@@ -194,6 +217,12 @@ def test_an_early_end_has_its_reason(reason: str) -> None:
         ),
         (400, {"detail": "too many inputs"}, "too many inputs"),
         (400, [{"error": {"message": "bad\x1b[31m thing"}}], "bad"),
+        (400, {"title": "Model is paused", "status": 400, "type": "about:blank"}, "Model is paused"),
+        (400, {"title": "Bad Request", "detail": "the model is paused"}, "the model is paused"),
+        (403, {"Message": "User is not authorized"}, "User is not authorized"),
+        (400, {"code": 5, "reason": "no such deployment"}, "no such deployment"),
+        (400, {"Error": {"Code": "X", "Message": "no deployment"}}, "no deployment"),
+        (200, {"title": "Model is paused"}, "Model is paused"),
         (400, {"message": "sk-012345678901234567 is no key"}, "… is no key"),
     ],
 )
@@ -210,6 +239,40 @@ def test_the_words_of_the_server_are_shown(status: int, body: Any, words: str, h
     assert words in message
     assert message.isprintable()
     assert "0123456789" not in message
+
+
+@pytest.mark.parametrize("how", ["stream", "astream", "complete", "embed"])
+@pytest.mark.parametrize("status", [200, 400, 503])
+def test_a_compressed_reply_that_is_not_declared_is_named(status: int, how: str) -> None:
+    reply = status, "application/json", gzip.compress(whole({"content": SAID})[2])
+    with serving(lambda _: reply) as (url, _), pytest.raises(ProviderError) as caught:
+        if how == "embed":
+            OpenAIEmbedder("m", base_url=url, retries=Retries(limit=0)).embed(["one"], role="query")
+        elif how == "complete":
+            writer(url).complete("Where?")
+        else:
+            said(writer(url), how)
+    assert "a compressed reply without the header Content-Encoding" in str(caught.value)
+
+
+def test_a_stream_of_ollama_has_its_usage_its_end_and_its_errors() -> None:
+    with serving(lambda _: ollama({"content": SAID})) as (url, _):
+        generator = writer(url)
+        assert said(generator, "stream") == SAID
+        assert generator.usage and (generator.usage.prompt_tokens, generator.usage.answer_tokens) == (20, 7)
+        assert generator.finish_reason == "stop"
+    broken = ollama({"content": "It"})[2].split(b"\n")[0] + b'\n{"error": "the runner has died"}\n'
+    for content in (broken, broken.split(b"\n")[1] + b"\n"):
+        with (
+            serving(lambda _, content=content: (200, "application/x-ndjson", content)) as (url, _),
+            pytest.raises(ProviderError, match="the runner has died"),
+        ):
+            said(writer(url), "stream")
+
+
+def test_ollamas_own_reply_completes_a_prompt() -> None:
+    with serving(lambda _: refusal(200, {"message": {"content": SAID}, "done": True})) as (url, _):
+        assert writer(url).complete("Where?") == SAID
 
 
 def test_a_model_that_closes_thoughts_is_remembered(tmp_path: Path) -> None:

@@ -219,8 +219,13 @@ def refuses_system_message(error: Exception) -> bool:
     return status_of(error) in (400, 404, 422, 500) and bool(_NO_SYSTEM.search(_reason(error)))
 
 
-_WORDS = "error", "errors", "message", "msg", "detail", "error_description", "error_message", "error_msg"
+_WORDS = """
+error errors message msg detail details error_description error_message error_msg errormessage description
+reason title
+""".split()
+"""The fields for the words of an error, in any case, as services, gateways and RFC 9457 name them."""
 _MAX_DEPTH = 5
+_COMPRESSED = "a compressed reply without the header Content-Encoding; correct the server, or its proxy"
 
 
 def server_words(body: Any, depth: int = 0) -> str:
@@ -236,14 +241,24 @@ def server_words(body: Any, depth: int = 0) -> str:
         return "; ".join(filter(None, (server_words(one, depth + 1) for one in body[:_MAX_DEPTH])))
     if not isinstance(body, Mapping):
         return ""
-    words = next(filter(None, (server_words(body.get(name), depth + 1) for name in _WORDS)), "")
+    fields = {str(name).lower(): value for name, value in body.items()}
+    words = next(filter(None, (server_words(fields.get(name), depth + 1) for name in _WORDS)), "")
     loc = body.get("loc")
     field = ".".join(str(part) for part in loc[:_MAX_DEPTH]) if isinstance(loc, list) else ""
     return f"{field}: {words}" if field and words else words
 
 
+def _is_compressed(error: Exception) -> bool:
+    """Whether a reply could not be read because it is in gzip, which its headers do not say."""
+    response = getattr(error, "response", None)
+    content = error.object if isinstance(error, UnicodeDecodeError) else getattr(response, "content", b"")
+    return content.startswith(b"\x1f\x8b")
+
+
 def _reason(error: Exception) -> str:
     """Return the service's own error message, on one line, without control characters."""
+    if _is_compressed(error):
+        return _COMPRESSED
     words = server_words(getattr(error, "body", None)) or str(error)
     text = "".join(char for char in " ".join(words[: _MAX_MESSAGE_CHARS * 10].split()) if char.isprintable())
     if text.startswith("<"):
@@ -347,6 +362,8 @@ def is_too_large(reason: str) -> bool:
 def _broke(error: Exception, call: CallContext, reason: str, status: int | None) -> str:
     if isinstance(error, RecursionError):
         return f"{call.host} sent JSON that is nested too deeply; is this a model server?"
+    if status is None and _is_compressed(error):
+        return f"{call.host} failed ({_COMPRESSED})"
     if isinstance(error, _UNREADABLE):
         return f"{call.host} sent something that is not JSON; check the address, which usually ends in /v1"
     if call.received:

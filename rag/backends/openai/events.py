@@ -14,7 +14,7 @@ from typing import Any
 
 import openai
 
-from rag.backends.openai.replies import reported_error
+from rag.backends.openai.replies import event_of_ollama, is_line_of_ollama, reported_error
 
 _DONE = "[DONE]"
 
@@ -56,7 +56,9 @@ async def aevents(reply: Any) -> AsyncIterator[Any]:
 
 
 class _EventReader:
-    """Splits the bytes of a reply into events. One that begins with a brace is a whole reply."""
+    """Splits the bytes of a reply into events. One that begins with a brace is a whole reply, or a stream of
+    Ollama's own protocol, with an event on each line.
+    """
 
     def __init__(self) -> None:
         utf8 = codecs.getincrementaldecoder("utf-8-sig")("replace")
@@ -64,18 +66,21 @@ class _EventReader:
         self._parts: list[str] = []
         self._data: list[str] = []
         self._is_whole: bool | None = None
+        self._has_lines: bool | None = None
         self._is_error = False
 
     def feed(self, chunk: bytes) -> Iterator[Any]:
         """Yield the events that a piece of the reply completes; None for the declared end."""
+        if self._is_whole is None and chunk.startswith(b"\x1f\x8b"):
+            chunk.decode()  # compressed, though no header says so: an error
         yield from self._read(self._lines.decode(chunk))
 
     def end(self) -> Iterator[Any]:
         """Yield what was not complete before the reply's last byte."""
         yield from self._read(self._lines.decode(b"", final=True))
-        rest = "".join(self._parts)
         if self._is_whole:
-            yield _parsed(rest, is_error=False)
+            if rest := "".join(self._parts).strip():
+                yield _parsed(rest, is_error=False)
             yield None
         else:
             yield from self._read("\n\n")
@@ -83,13 +88,21 @@ class _EventReader:
     def _read(self, text: str) -> Iterator[Any]:
         if self._is_whole is None and (begun := text.lstrip()):
             self._is_whole = begun[0] == "{"
-        if self._is_whole or "\n" not in text:
+        if (self._is_whole and self._has_lines is False) or "\n" not in text:
             self._parts.append(text)
             return
         *lines, rest = ("".join(self._parts) + text).split("\n")
+        if self._is_whole and self._has_lines is None and (first := lines[0].strip()):
+            self._has_lines = is_line_of_ollama(first)
+            if not self._has_lines:
+                self._parts.append(text)
+                return
         self._parts = [rest]
         for line in lines:
-            yield from self._take(line)
+            if not self._is_whole:
+                yield from self._take(line)
+            elif line.strip():
+                yield _parsed(line, is_error=False)
 
     def _take(self, line: str) -> Iterator[Any]:
         name, _, value = line.partition(":")
@@ -110,4 +123,4 @@ def _parsed(data: str, *, is_error: bool) -> Any:
     event = json.loads(data)
     if error := reported_error(event, is_error=is_error):
         raise error
-    return event
+    return event_of_ollama(event) or event

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -41,8 +42,35 @@ def checked_completion(reply: Any, host: str) -> Any:
     """Return the completion if it is valid. Raises ProviderBroke if it is not, APIError if it is an error."""
     choices = getattr(reply, "choices", None)
     if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
+        own = event_of_ollama(reply.to_dict(warnings=False)) if hasattr(reply, "to_dict") else None
+        if own is not None:
+            (choice,) = own["choices"]
+            said = SimpleNamespace(message=SimpleNamespace(content=choice["delta"].get("content")))
+            return SimpleNamespace(choices=[said], usage=None, stop_reason=choice["finish_reason"])
         raise _error_in(reply) or _bad_reply(host, "something that is not an answer")
     return reply
+
+
+def is_line_of_ollama(line: str) -> bool:
+    """Return whether a line of JSON is an event of Ollama's own protocol, or the error that ends it."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return False
+    return event_of_ollama(event) is not None or (isinstance(event, Mapping) and set(event) == {"error"})
+
+
+def event_of_ollama(event: Any) -> dict[str, Any] | None:
+    """Return an event, or a whole reply, of Ollama's own protocol as an event of OpenAI's; else None."""
+    said = event.get("message") if isinstance(event, Mapping) and "choices" not in event else None
+    if not isinstance(said, Mapping) or not isinstance(event.get("done"), bool):
+        return None
+    reason = (event.get("done_reason") or "stop") if event["done"] else None
+    found: dict[str, Any] = {"choices": [{"index": 0, "delta": dict(said), "finish_reason": reason}]}
+    counts = event.get("prompt_eval_count"), event.get("eval_count")
+    if all(isinstance(count, int) for count in counts):
+        found["usage"] = dict(zip(("prompt_tokens", "completion_tokens"), counts, strict=True))
+    return found
 
 
 def _error_in(reply: Any) -> openai.APIError | None:
@@ -239,5 +267,5 @@ class Tally:
         raise ProviderBroke(broke, provider=self._host, retryable=True)
 
 
-_SEPARATE = "reasoning_content", "reasoning"
+_SEPARATE = "reasoning_content", "reasoning", "thinking"
 """The fields of a message for thoughts."""

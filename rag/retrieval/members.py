@@ -21,6 +21,7 @@ import numpy.typing as npt
 from rag.analysis import is_stop_word, terms
 from rag.identifiers import CAMEL, LOWER, UPPER, composed
 from rag.ports import ChunkIndex
+from rag.retrieval.kinds.recognition import subject_of_tests
 from rag.types import MissingPart
 
 _MAX_CHARS = 300
@@ -128,6 +129,8 @@ def _named(question: str) -> Iterator[_Named]:
             if part and (part, of) not in seen:
                 seen.add((part, of))
                 yield _Named(part, of, kind)
+    if tested := subject_of_tests(question).rstrip("?!"):
+        yield _Named(_JOINT.split(tested)[-1], "", "")
 
 
 def _words(name: str) -> list[str]:

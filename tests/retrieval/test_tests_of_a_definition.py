@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rag.retrieval.answerability import judge
 from rag.retrieval.kinds.recognition import subject_of_tests
 from rag.retrieval.search import search, search_in_turn
 
@@ -136,11 +137,48 @@ def test_what_no_test_names_is_said_to_be_used_in_none(searcher):
     assert (found.count, found.complete) == (0, False) and "a test may use it through" in found.note
 
 
-def test_a_word_of_prose_is_left_to_the_ranking(searcher_of):
-    searcher = searcher_of(
-        {"a.py": "def price():\n    return 1\n", "tests/test_a.py": "def test_all(): pass\n"}
-    )
-    assert facts(searcher, "Which tests cover the price?") is None
+WORDS = {
+    "a.py": '''"""Handles payments."""
+
+
+def price():
+    return 1
+
+
+def refund_all():
+    return 2
+''',
+    "tests/test_a.py": "def test_all():\n    assert 'a refund'\n\ndef test_refunds_twice(): pass\n",
+}
+
+
+@pytest.mark.parametrize("form", ["Which tests cover {}?", "Is {} tested?", "tests for `{}`"])
+def test_of_a_word_of_prose_the_tests_that_have_it_are_possible(searcher_of, form):
+    found = search([searcher_of(WORDS)], form.format("refunds")).code_facts
+    assert [(item.path, item.start, item.certain) for item in found.items] == [
+        ("tests/test_a.py", 4, False),  # the test that is named after it
+        ("tests/test_a.py", 2, False),
+    ]
+    assert found.summary == "The word `refunds` is in 2 tests, which may test something else"
+    assert (found.certain_count, found.complete) == (0, False)
+
+
+def test_a_word_of_prose_that_no_test_has_is_in_none(searcher_of):
+    searcher = searcher_of(WORDS)
+    found = search([searcher], "Which tests cover payments?").code_facts
+    assert found.summary == "No test has the word `payments`, in the 2 indexed files"
+    assert [(item.path, item.start) for item in found.items] == [("a.py", 1)]
+    assert (found.count, found.complete) == (0, False)
+    found = search([searcher], "Which tests cover the price?").code_facts
+    assert found.summary.startswith("`price` is used in tests in 0 places in the 2 indexed files")
+
+
+def test_a_word_that_occurs_nowhere_is_missing(searcher_of):
+    searcher = searcher_of(WORDS)
+    found = search([searcher], "Which tests cover invoices?")
+    assert found.code_facts is None
+    judged = judge([searcher], found)
+    assert not judged.is_sure and judged.missing_part.name == "invoices"
 
 
 def test_it_is_the_subject_of_the_conversation(searcher):

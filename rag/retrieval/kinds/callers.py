@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from rag.analysis import is_stop_word, terms, words
 from rag.code.languages import kind_of_path
 from rag.identifiers import LIKE_CODE, LOWER, NAME, UNCASED, UPPER, composed
+from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds import importers
 from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, code_facts
 from rag.retrieval.kinds.by_text import subtypes_by_text
 from rag.retrieval.kinds.recognition import NEGATED, relation_of, subject_of_tests
-from rag.retrieval.kinds.tested import tests_of
+from rag.retrieval.kinds.tested import tests_of, tests_with_word
 from rag.retrieval.question import ParsedQuestion, spelled_names
 from rag.retrieval.uses import Uses, indexed_files, preferred, summary, uses_of_name
 from rag.retrieval.working_set import own_terms, plausible
@@ -131,9 +133,12 @@ def _found(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
     uses = _related(asked, subject, relation)
     if not uses:
         # "What implements retry?" may ask for a function, and not every language names what it implements.
+        if relation == "implementers":
+            return None
         # "Is the price tested?" may mean something else than a function of that name.
-        is_open = relation == "implementers" or (relation == "tests" and not _is_named(asked, subject))
-        return None if is_open else _unrelated(asked, subject, relation)
+        is_word = relation == "tests" and not _is_named(asked, subject)
+        found = _with_word(asked, subject.index, subject.targets[0].name) if is_word else None
+        return found or _unrelated(asked, subject, relation)
     uses.sort(key=lambda use: (kind_of_path(use.path) == "test", not use.certain))
     name, verb = subject.targets[0].name, _SAYS[relation][1]
     lines = {(use.path, use.line) for use in uses}
@@ -167,7 +172,49 @@ def _undefined(asked: Asked, relation: str) -> CodeFacts | None:
                 found = uses_of_name(index, name, calls=relation == "callers")
                 if found.found and not found.is_file:
                     return _used_in(asked, index, found, relation)
+    word = subject_of_tests(asked.question.question.text).rstrip("?!")
+    if relation == "tests" and terms(word) and not is_stop_word(word):
+        tested = (_with_word(asked, index, word) for index in asked.indexes)
+        untested = (_in_no_test(asked, index, word) for index in asked.indexes)
+        return next(filter(None, (*tested, *untested)), None)
     return None
+
+
+def _with_word(asked: Asked, index: ChunkIndex, word: str) -> CodeFacts | None:
+    """Return the tests that have a word, which is not known to be a name; None without any."""
+    uses = tests_with_word(asked, index, word)
+    several = "s" if len(uses) != 1 else ""
+    return code_facts(
+        asked,
+        CALLERS,
+        word,
+        f"The word `{word}` is in {len(uses)} test{several}, which may test something else",
+        list(_places(asked, index, ((use, f"has the word {word}") for use in uses))),
+        note=_INDIRECT,
+        count=len(uses),
+        is_doubtful=True,
+    )
+
+
+def _in_no_test(asked: Asked, index: ChunkIndex, word: str) -> CodeFacts | None:
+    """Return that no test has a word, with the first lines that have it; None without any."""
+    wanted = terms(word)[-1]
+    lines = (
+        (hit.path, number)
+        for hit in asked.hits_with(index, [wanted], code=True)
+        for number, line in enumerate(lines_of(hit.text), hit.start)
+        if wanted in terms(line)
+    )
+    shown = (asked.place(index, *place, f"has the word {word}") for place in islice(lines, _MAX_UNRESOLVED))
+    found = code_facts(
+        asked,
+        CALLERS,
+        word,
+        f"No test has the word `{word}`, in {indexed_files(index.file_count)}",
+        [place for place in shown if place is not None],
+        note=_INDIRECT,
+    )
+    return None if found is None else replace(found, count=0, certain_count=0)
 
 
 def _used_in(asked: Asked, index: ChunkIndex, found: Uses, relation: str) -> CodeFacts | None:

@@ -1,7 +1,8 @@
 """Find the tests of a definition: "Which tests cover open_file?", "Is Client.send tested?".
 
 These are the places in tests that use the definition, and the tests that are named after it. A use that the
-graph of the code does not resolve is found by its name in the text of the tests.
+graph of the code does not resolve is found by its name in the text of the tests. For a word of prose they are
+the tests that have it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from functools import reduce
 import numpy as np
 
 from rag.analysis import terms
+from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.kinds.asked import Asked
 from rag.retrieval.lookup import limit_of_lines
-from rag.retrieval.shown_definition import is_in_test
+from rag.retrieval.shown_definition import is_in_test, label_at
 from rag.retrieval.uses import uses_by_text
 from rag.types import CodeDefinition, CodeUse, Hit
 
@@ -42,6 +44,21 @@ def tests_of(asked: Asked, index: ChunkIndex, targets: Sequence[CodeDefinition])
     named = list(_named_after(asked, index, name))
     found.sort(key=lambda use: (not use.certain, not _is_in(use, named), use.role != "call"))
     return [*found, *(one for one in named if not any(_is_in(use, [one]) for use in found))]
+
+
+def tests_with_word(asked: Asked, index: ChunkIndex, word: str) -> list[CodeUse]:
+    """Return the first line of each test that has a word of prose in any form, none of them certain: those
+    that are named after it first.
+    """
+    wanted = terms(word)[-1:]
+    found: dict[tuple[str, str], CodeUse] = {}
+    for hit in asked.hits_with(index, wanted):
+        for number, line in enumerate(lines_of(hit.text), hit.start):
+            if wanted[0] in terms(line) and is_in_test(index, hit.path, number):
+                within = label_at(index, hit.path, number)
+                use = CodeUse(hit.path, number, within, "mention", certain=False)
+                found.setdefault((hit.path, within), use)
+    return sorted(found.values(), key=lambda use: (wanted[0] not in terms(use.within), not use.within))
 
 
 def _is_test(hit: Hit) -> bool:

@@ -16,7 +16,7 @@ from rag.code.definitions import Definition
 from rag.code.imports import Import
 from rag.code.languages import TERRAFORM
 
-GRAPH_VERSION = 10
+GRAPH_VERSION = 11
 """Changes with what is read; a store made with another one is rebuilt."""
 CALL, MENTION, BASE, TOKEN = "c", "m", "b", "t"
 """The roles of a reference: a call, a function or class passed on or named as a type, a base class; a token

@@ -220,9 +220,14 @@ class RepositoryGraph:
         return sorted(found, key=lambda use: (use.path, use.line))
 
     def imports_of(self, path: str, names: Set[str]) -> list[tuple[int, int]]:
-        """Return the first and last lines of the imports of a file that bring one of the names, in order."""
-        bound = self.files.bound(self.files.file(path))
-        return sorted({(one.start, one.end) for name in names & bound.keys() for one, _ in bound[name]})
+        """Return the first and last lines of the imports of a file that bring one of the names, also under
+        another name, in order.
+        """
+        file = self.files.file(path)
+        bound = self.files.bound(file)
+        brought = [one for name in names & bound.keys() for one, _ in bound[name]]
+        brought += [one for one in file.graph.imports for there, _ in one.names if there in names]
+        return sorted({(one.start, one.end) for one in brought})
 
 
 def _by_line(uses: Sequence[CodeUse], taken: set[tuple[str, int]]) -> tuple[CodeUse, ...]:

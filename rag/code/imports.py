@@ -117,7 +117,8 @@ def _required(node: Node) -> list[Import]:
                 names.append(
                     (_text(child.child_by_field_name("key")), _text(child.child_by_field_name("value")))
                 )
-    return [_import(node, _text(source)[1:-1], names)]
+    whole = holder if names and holder is not None else node  # a pattern may begin lines above the call
+    return [_import(whole, _text(source)[1:-1], names)]
 
 
 def _go(node: Node) -> list[Import]:

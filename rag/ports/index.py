@@ -152,7 +152,9 @@ class CodeGraph(Protocol):
         ...
 
     def imports_of(self, path: str, names: Set[str]) -> list[tuple[int, int]]:
-        """Return the first and last lines of the imports of a file that bring one of the names, in order."""
+        """Return the first and last lines of the imports of a file that bring one of the names, also under
+        another name, in order.
+        """
         ...
 
 

@@ -108,7 +108,7 @@ class Uses:
     def reason(self, use: CodeUse, verb: str = "calls") -> str:
         """Return in words what a shown place is; a use "calls", "uses" or "raises" the name."""
         name = (self.targets[0].name if self.targets else self.name) or self.name
-        if use in self.unknown or use in self.by_name:
+        if use.role != "import" and (use in self.unknown or use in self.by_name):
             return f"has the name {name}"
         said = {"base": "extends", "import": "imports", "mention": "mentions" if verb == "calls" else verb}
         through = f" through {use.through}" if use.through else ""
@@ -144,17 +144,22 @@ def uses_of_name(
     if every := meant or index.graph.definitions(symbol) or index.graph.values(symbol):
         return replace(_uses_of(index, meant or preferred(index, every), calls), definitions=len(every))
     held = lines_with(index, name)
-    code = [
-        use
-        for one in held
-        for imports in (False, True)
-        for use in (_lines_of(index, one, imports=imports) if _is_code(one.hit) else ())
-    ]
+    code, imports = (
+        [
+            use
+            for one in held
+            for use in (_lines_of(index, one, symbol, imports=wanted) if _is_code(one.hit) else ())
+        ]
+        for wanted in (False, True)
+    )
     found = [use for use in code if use.role == "call" and calls]
     are_calls = bool(found)
     rest = [use for use in code if use.role != "call"] if found else []
-    lines = () if found else ((one.hit.path, line) for one in held for line in one.every)
+    brought = {(use.path, use.line) for use in imports}
+    places = [(one.hit.path, line) for one in held for line in one.every]
+    lines = [] if found else [at for at in places if at not in brought] or places
     found += [CodeUse(*at, label_at(index, *at), "mention", certain=False) for at in lines]
+    rest += [use for use in imports if (use.path, use.line) not in set(lines)]
     limit = limit_of_lines(index, name)
     limits = (limit,) if limit else ()
     return Uses(name, (), _ordered(found), are_calls, by_name=_ordered(rest), limits=limits)
@@ -241,13 +246,11 @@ def _unread_as_code(index: ChunkIndex, target: CodeDefinition) -> Iterator[CodeU
         path, language = held.hit.path, held.hit.language
         is_read = family(language) == own and language in RESOLVED and path not in unparsed
         is_whole = not is_read and is_no_word
-        brought = index.graph.imports_of(path, {target.name}) if is_read else []
-        for use in _lines_of(index, held, imports=False):
-            is_import = any(first <= use.line <= last for first, last in brought)
+        for use in _lines_of(index, held, target.name, imports=False):
             is_code = (
                 is_whole or written.search(_line(index, use)) or (own == "c" and _is_in_macro(index, use))
             )
-            if is_code and not is_import:
+            if is_code:
                 yield use
 
 
@@ -264,16 +267,19 @@ def uses_by_text(
     """
     for held in lines_with(index, name):
         if wanted(held.hit):
-            yield from _lines_of(index, held, imports=imports)
+            yield from _lines_of(index, held, name, imports=imports)
 
 
-def _lines_of(index: ChunkIndex, held: LinesWithName, *, imports: bool) -> Iterator[CodeUse]:
+def _lines_of(index: ChunkIndex, held: LinesWithName, name: str, *, imports: bool) -> Iterator[CodeUse]:
     """Yield the lines with a name that are no comments, and imports only if these are wanted."""
     lines = lines_of(held.hit.text)
+    is_read = held.hit.language in RESOLVED
+    brought = index.graph.imports_of(held.hit.path, {re.split(r"\W+", name)[-1]}) if is_read else []
     for line in held.every:
         text = lines[line - held.hit.start]
-        if not is_comment(text, held.hit.language) and bool(_IMPORT.match(text)) == imports:
-            role: UseRole = "call" if line in held.called else "mention"
+        is_import = _IMPORT.match(text) or any(first <= line <= last for first, last in brought)
+        if not is_comment(text, held.hit.language) and bool(is_import) == imports:
+            role: UseRole = "import" if imports else "call" if line in held.called else "mention"
             yield CodeUse(held.hit.path, line, label_at(index, held.hit.path, line), role, certain=False)
 
 

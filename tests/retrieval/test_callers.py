@@ -289,11 +289,42 @@ def test_the_uses_of_a_name_that_nothing_defines_are_found_by_its_text(engine, t
     for path, text in {"Form.vue": form, "CoverField.vue": "<template>\n  <b>one</b>\n</template>\n"}.items():
         (tmp_path / path).write_text(text, encoding="utf-8")
     found = search([engine.repository(locate(str(tmp_path))).searcher], "Who uses CoverField?").code_facts
-    assert found is not None and found.summary == "`CoverField` is possibly used in 2 places"
+    said = "`CoverField` is possibly used in 1 place; 1 other line of code has the name"
+    assert found is not None and found.summary == said
     assert {(item.path, item.start, item.certain) for item in found.items} == {
         ("Form.vue", 2, False),
         ("Form.vue", 5, False),
     }
+
+
+BROUGHT = {
+    "const { make_slug } = require({})": "make_slug",
+    "const { a, make_slug: slug } = require({})": "slug",
+    "const slug = require({}).make_slug": "slug",
+    "const {\n  make_slug,\n} = require({})": "make_slug",
+    "const {\n  make_slug: slug,\n} = require({})": "slug",
+    "const { make_slug } = await import({})": "make_slug",
+    "import { make_slug } from {}": "make_slug",
+    "import {\n  make_slug as slug,\n} from {}": "slug",
+}
+
+
+@pytest.mark.parametrize("module", ["./slugs.js", "outside"])
+@pytest.mark.parametrize("question", ["Who uses make_slug?", "Who calls make_slug?"])
+@pytest.mark.parametrize("brought", BROUGHT)
+def test_what_brings_a_name_does_not_use_it(searcher_of, brought, question, module):
+    here = BROUGHT[brought]
+    lines = brought.replace("{}", f"'{module}'")
+    files = {"lib/a.js": f"{lines}\n\nfunction page(title) {{\n  return {here}(title)\n}}\n"}
+    if module != "outside":
+        files["lib/slugs.js"] = "export function make_slug(text) {\n  return text\n}\n"
+    elif here != "make_slug":
+        files["lib/a.js"] += "make_slug('a')\n"
+    found = search([searcher_of(files)], question).code_facts
+    first, *others = found.items
+    assert found.count == 1
+    assert first.start > lines.count("\n") + 1
+    assert all("imports make_slug" in item.reason for item in others)
 
 
 CHECK = "class TwoFactor:\n    def check_code(self):\n        pass\n"

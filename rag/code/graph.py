@@ -41,7 +41,8 @@ class RepositoryGraph:
     def definitions(self, name: str) -> list[CodeDefinition]:
         """Return the functions and classes of a name, by path and line. `Class.method` limits it to a class.
 
-        A name that is defined as it is written, such as `s:open#file`, is taken whole.
+        A name that is defined as it is written, such as `s:open#file` or `save!`, is taken whole; else a mark
+        at its end may be that of a sentence.
         """
         return self._written(name, are_values=False)
 
@@ -57,13 +58,17 @@ class RepositoryGraph:
             return whole
         for separators in (_SEPARATORS, _WITH_MARKS) if "#" in name else (_WITH_MARKS,):
             parts = list(filter(None, separators.split(name)))
-            if parts and (found := self._named(parts[-1], parts[:-1], are_values)):
-                return found
+            private = (
+                [f"#{parts[-1]}"] if "#" in name and parts else []
+            )  # `Client#req` may be the private one
+            for last in (*parts[-1:], *private):
+                if found := self._named(last, parts[:-1], are_values):
+                    return found
             above = self.files.above.prefix.split("/")
             inside = [part for part in parts[:-1] if part not in above]  # a name of the source's own package
             if len(inside) < len(parts) - 1 and (found := self._named(parts[-1], inside, are_values)):
                 return found
-        return []
+        return self._written(name[:-1], are_values=are_values) if name.endswith(("?", "!")) else []
 
     def _named(self, name: str, owners: Sequence[str], are_values: bool) -> list[CodeDefinition]:
         """Return the definitions of a name that are in all of the owners: modules, classes."""

@@ -299,5 +299,5 @@ def bare_name(name: str) -> str:
 
 
 def last_part(name: str) -> str:
-    """Return the last part of a qualified name: `run` of `app.Server.run` and of `Server::run`."""
-    return re.split(r"\.|::|->|#", name)[-1]
+    """Return the last part of a qualified name: `run` of `app.Server.run` and `Server#run`, but `#run`."""
+    return re.split(r"\.|::|->|(?<=\w)#", name)[-1]

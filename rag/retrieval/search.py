@@ -31,7 +31,7 @@ from rag.retrieval.named_folders import folder_factor
 from rag.retrieval.own_subject import names_its_subject
 from rag.retrieval.project_questions import ProjectQuestion
 from rag.retrieval.pronouns import bare_pronoun
-from rag.retrieval.question import ParsedQuestion, last_part, parse_question, without_marks
+from rag.retrieval.question import ParsedQuestion, bare_name, last_part, parse_question, without_marks
 from rag.retrieval.question_language import names_apart
 from rag.retrieval.relations import (
     exercise_signal,
@@ -220,7 +220,8 @@ def _search_stores(
     rarity = Rarity([searcher.index for searcher in searchers])
     # The context of a follow-up has the words of code, and so have names.
     plain = not (sought.carried or sought.question.names or is_answered_by_rules(sought.question.text))
-    name = asked_definition(sought.question) or _subject_asked(sought)
+    asked = asked_definition(sought.question) or _marked_name(searchers, sought.question.text)
+    name = asked or _subject_asked(sought)
     defined = [definition_chunks(searcher.index, name) if name else {} for searcher in searchers]
     about = [project_question(one.index, sought.question, begins=not past) for one in searchers]
     gathered = [
@@ -249,7 +250,7 @@ def _search_stores(
     if changed:
         best.sort(key=lambda one: one[0].kind != "test")
     alone = sought.terms == sought.question.terms
-    best = _named(best, sought, k)
+    best = _named(best, sought, asked, k)
     code_facts = _code_facts(kinds, sought, searchers, best, purpose)
     shown = tuple(hit for hit, _ in best if not sought.recalled)
     if code_facts:
@@ -342,12 +343,21 @@ def _subject_asked(sought: ContextualQuestion) -> str:
     return sought.subject.name if sought.bare or bare_pronoun(sought.question.text) else ""
 
 
+def _marked_name(searchers: Sequence[Searcher], text: str) -> str:
+    """Return the name with a mark that is all of a question and is defined: `save!`, `#send`; else ""."""
+    name = bare_name(text)
+    if name.isidentifier() or any(char.isspace() for char in name):
+        return ""
+    every = (one.name for searcher in searchers for one in searcher.index.graph.definitions(name))
+    marked = (one for one in every if not one.isidentifier() and one in name)
+    return next((name[: name.rindex(one) + len(one)] for one in marked), "")
+
+
 def _named(
-    best: Sequence[tuple[Hit, ChunkIndex]], sought: ContextualQuestion, k: int
+    best: Sequence[tuple[Hit, ChunkIndex]], sought: ContextualQuestion, asked: str, k: int
 ) -> list[tuple[Hit, ChunkIndex]]:
     """Return hits of which the first k are named by what the question is about, where they define it."""
     question = sought.question
-    asked = asked_definition(question)
     names = [last_part(name) for name in (asked, without_marks(asked), *question.names) if name]
     named = [
         (

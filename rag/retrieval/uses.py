@@ -143,12 +143,13 @@ def uses_of_name(
         return imports_of(index, path)
     if every := meant or index.graph.definitions(symbol) or index.graph.values(symbol):
         return replace(_uses_of(index, meant or preferred(index, every), calls), definitions=len(every))
-    held = lines_with(index, name)
+    while not (held := lines_with(index, name)) and name.endswith(("?", "!")):
+        name = name[:-1]  # of the sentence
     code, imports = (
         [
             use
             for one in held
-            for use in (_lines_of(index, one, symbol, imports=wanted) if _is_code(one.hit) else ())
+            for use in (_lines_of(index, one, name, imports=wanted) if _is_code(one.hit) else ())
         ]
         for wanted in (False, True)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag.retrieval.search import search, search_in_turn
+from rag.retrieval.uses import uses_of_name
 from rag.service import locate
 
 LOCKS = """class Lock:
@@ -325,6 +326,75 @@ def test_what_brings_a_name_does_not_use_it(searcher_of, brought, question, modu
     assert found.count == 1
     assert first.start > lines.count("\n") + 1
     assert all("imports make_slug" in item.reason for item in others)
+
+
+MARKED = {
+    "store.rb": """class Store
+  def write?(user)
+    user
+  end
+
+  def write(row)
+    row
+  end
+
+  def save!
+    write(1) if write?(nil)
+  end
+
+  def fetch(key)
+    outside!(fetch(key))
+  end
+end
+""",
+    "client.js": """class Client {
+  #send(path) {
+    return path
+  }
+  get(path) {
+    return this.#send(path)
+  }
+}
+class Conf { default(name) { return name } }
+function defaults(options) { return new Conf().default(options) }
+function all() { return defaults({}) }
+function run(store) { store.save!; return all() }
+""",
+}
+CALLED = {
+    "write?": ("write?", ["store.rb:11"]),
+    "write??": ("write?", ["store.rb:11"]),
+    "Store#write?": ("write?", ["store.rb:11"]),
+    "write": ("write", ["store.rb:11"]),
+    "fetch?": ("fetch", ["store.rb:15"]),
+    "#send": ("#send", ["client.js:6"]),
+    "Client#send": ("#send", ["client.js:6"]),
+    "Client.#send": ("#send", ["client.js:6"]),
+    "outside!": ("", ["store.rb:15"]),
+    "outside!?": ("", ["store.rb:15"]),
+    "default": ("default", ["client.js:10"]),
+    "defaults": ("defaults", ["client.js:11"]),
+    "all": ("all", ["client.js:12"]),
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_a_name_with_a_mark_and_a_word_of_questions_have_the_same_callers_everywhere(searcher_of, name):
+    meant, places = CALLED[name]
+    searcher = searcher_of(MARKED)
+    found = uses_of_name(searcher.index, name)
+    assert [f"{use.path}:{use.line}" for use in found.found] == places
+    assert [one.name for one in found.targets] == [meant] * bool(meant)
+    for question in (f"who calls {name}", f"Who calls `{name}`?"):
+        facts = search([searcher], question).code_facts
+        assert facts is not None, question
+        assert [f"{item.path}:{item.start}" for item in facts.items[: facts.count]] == places
+
+
+@pytest.mark.parametrize("name", ["write?", "save!", "save!?", "`save!`", "#send", "Client.#send"])
+def test_a_search_for_a_name_with_a_mark_begins_with_its_definition(searcher_of, name):
+    first = search([searcher_of(MARKED)], name).hits[0]
+    assert first.symbol == name.strip("`").removesuffix("!?").removeprefix("Client.") + "!" * ("!?" in name)
 
 
 CHECK = "class TwoFactor:\n    def check_code(self):\n        pass\n"

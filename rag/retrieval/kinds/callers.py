@@ -21,13 +21,14 @@ from rag.retrieval.kinds.asked import INCOMPLETE, Asked, FactPlace, code_facts
 from rag.retrieval.kinds.by_text import subtypes_by_text
 from rag.retrieval.kinds.recognition import NEGATED, relation_of, subject_of_tests
 from rag.retrieval.kinds.tested import tests_of, tests_with_word
+from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import ParsedQuestion, spelled_names
 from rag.retrieval.uses import Uses, indexed_files, preferred, summary, uses_of_name
 from rag.retrieval.working_set import own_terms, plausible
 from rag.types import CodeDefinition, CodeFacts, CodeUse, Subject, UseRole
 from rag.types.question_kinds import CALLERS
 
-_NAME = re.compile(rf"[~#]?{NAME}(?:(?:\.|::|->|#)~?{NAME})*")
+_NAME = re.compile(rf"[~#]?{NAME}(?:(?:\.|::|->|#)[~#]?{NAME})*")
 _WHOLE_NAME = rf"(?<![\w$.:>#~])({_NAME.pattern})"
 """A name from its beginning: a search within one that is long would be quadratic."""
 _CALLED = re.compile(rf"{_WHOLE_NAME}\(")
@@ -168,9 +169,9 @@ def _undefined(asked: Asked, relation: str) -> CodeFacts | None:
     """Return who calls or uses a name of code that the question has and that nothing defines."""
     if relation in ("callers", "uses"):
         for name, is_sure in _names(NEGATED.sub(" ", asked.question.question.text)):
-            for index in asked.indexes if is_sure else ():
+            for index in asked.indexes if is_sure or relation == "callers" else ():
                 found = uses_of_name(index, name, calls=relation == "callers")
-                if found.found and not found.is_file:
+                if found.found and not found.is_file and (is_sure or found.are_calls):
                     return _used_in(asked, index, found, relation)
     word = subject_of_tests(asked.question.question.text).rstrip("?!")
     if relation == "tests" and terms(word) and not is_stop_word(word):
@@ -383,7 +384,8 @@ def _names(text: str) -> Iterator[tuple[str, bool]]:
         before = written[n - 1].lower() if n else ""
         after = written[n + 1].lower() if n + 1 < len(written) else ""
         is_verb = word in _BEFORE | _AFTER and bool(after)  # `Import` is a name, and so is the last of all
-        if len(word) < 2 or is_stop_word(word) or is_verb:
+        is_last = before in _BEFORE and not after and not bare_pronoun(text)  # "who calls all?"
+        if len(word) < 2 or (is_stop_word(word) and not is_last) or is_verb:
             continue
         if before in _BEFORE or (after in _AFTER and before not in ("a", "an")):
             yield word, False

@@ -140,10 +140,13 @@ _NO_USES = re.compile(
 _USES_OF_IT = re.compile(
     r"\bwho (?:calls?|uses?|invokes?|triggers?) (?:it|that|this|them|these|those)\b"
     r"|\bwhen (?:is|are|was|does|do|did) (?:it|that|this|they|these|those)"
-    r" (?:(?:ever|actually|really|get|gets) ){0,2}(?:called|invoked|triggered)\b",
+    r" (?:(?:ever|actually|really|get|gets) ){0,2}(?:called|invoked|triggered)\b"
+    r"|^\W*who (?:calls|uses|invokes) \S+\W*$",
     re.I,
 )
-"""What asks for uses whatever else the question says: "when does that happen, i.e. who calls it?"."""
+"""What asks for uses whatever else the question says: "when does that happen, i.e. who calls it?", or nothing
+but a name: "who calls defaults?".
+"""
 NEGATED = re.compile(
     r"\([^()]{0,200}\b(?:not|other|leave)\b[^()]{0,200}\)"
     r"|(?:(?<=[.?!,;-])|\band)\s*(?:but )?(?:not|no|I do not mean|I don't mean|leave)\b[^.?!]{0,200}"

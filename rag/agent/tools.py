@@ -59,15 +59,17 @@ class TextQuery:
 
     texts: Sequence[str]
     is_regex: bool = False
-    ignores_case: bool = False
     path: str = ""
 
     @classmethod
     def of(cls, text: str, *, is_regex: bool, path: str) -> TextQuery:
         """Return a query for a text, or for each alternative of an expression."""
-        written = _ESCAPED.sub("", text) if is_regex else text
-        texts = alternatives(text) if is_regex else [text]
-        return cls(texts, is_regex, written == written.lower(), path)
+        return cls(alternatives(text) if is_regex else [text], is_regex, path)
+
+    def ignores_case(self, text: str) -> bool:
+        """Return whether one of the texts ignores case: it has no capital letters."""
+        written = _ESCAPED.sub("", text) if self.is_regex else text
+        return written == written.lower()
 
 
 Search = Callable[[str, Lines], Found]
@@ -156,8 +158,14 @@ class Tools:
             except SearchInvalid:  # then the texts between the bars are meant
                 return self._find(replace(wanted, texts=[part for part in text.split("|") if part]))
         pairs = sorted(zip(wanted.texts, results, strict=True), key=lambda pair: pair[1].matches.lines)
-        counts = [_count_of(text if len(pairs) > 1 else "", found.matches) for text, found in pairs]
-        case = ", ignoring case" if wanted.ignores_case else ""
+        folded = [text for text in wanted.texts if wanted.ignores_case(text)]
+        is_mixed = 0 < len(folded) < len(wanted.texts)
+        counts = [
+            _count_of(text if len(pairs) > 1 else "", found.matches)
+            + (", ignoring case" if is_mixed and text in folded else "")
+            for text, found in pairs
+        ]
+        case = ", ignoring case" if folded and not is_mixed else ""
         where = f"only in {wanted.path[:200]}" if wanted.path else f"in {self._files}"
         note = f"{'; '.join(counts)} ({where}{case})"
         hits = {(hit.location, hit.path, hit.start): hit for _, found in pairs for hit in found.hits}

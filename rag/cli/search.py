@@ -119,7 +119,8 @@ def search(
         out_json(_search_json(question, mode, found, repositories) | {"seconds": times})
     else:
         _print_found(found, several=len(repositories) > 1)
-    say(f"rag: {seconds(times)}")
+    if sys.stderr.isatty():  # a program, such as a coding agent, has no use for the times in words
+        say(f"rag: {seconds(times)}")
     if not found.hits:
         nothing("nothing found" if page == 1 else "rag: no more lines")
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice, product
+from itertools import accumulate, islice, product
 from pathlib import Path
 from typing import AnyStr, TypeVar
 
@@ -122,7 +122,7 @@ def find_unread(
 
 def find_in_files(
     root: Path,
-    names: Sequence[str],
+    names: Sequence[str] | Spans,
     paths: Mapping[str, str],
     *,
     left_out: Iterable[tuple[str, bytes]] = (),
@@ -132,8 +132,10 @@ def find_in_files(
     whole: bool = True,
     reach: Reach,
 ) -> Unread:
-    """Look up names in files of a folder, given with their reasons, and in what is not indexed of others."""
-    words = _Words(names, ignore_case, whole)
+    """Look up names, or an expression, in files of a folder, given with their reasons, and in what is not
+    indexed of others.
+    """
+    words = _Expression(names) if callable(names) else _Words(names, ignore_case, whole)
     search = _Search(root, words, paths, (), time.monotonic() + max_seconds, reach)
     search.bytes_left = max_bytes
     try:
@@ -145,13 +147,15 @@ def find_in_files(
     return search.found
 
 
-def bytes_of_files(root: Path, paths: Iterable[str]) -> int:
-    """Return the size of the files of a folder that are there, in all."""
-    total = 0
+def smallest_files(root: Path, paths: Iterable[str], *, max_bytes: int) -> list[str]:
+    """Return the files of a folder that are there, the smallest first, of so many bytes at most in all."""
+    sizes = list[tuple[int, str]]()
     for path in paths:
         with suppress(OSError):  # it is gone
-            total += os.lstat(f"{root}/{path}").st_size
-    return total
+            sizes.append((os.lstat(f"{root}/{path}").st_size, path))
+    sizes.sort()
+    totals = accumulate(size for size, _ in sizes)
+    return [path for (_, path), total in zip(sizes, totals, strict=True) if total <= max_bytes]
 
 
 def only_spans(content: bytes, spans: Iterable[tuple[int, int]]) -> bytes:

@@ -434,6 +434,7 @@ def test_a_rare_alternative_comes_first_and_each_is_counted(begun, server, tmp_p
             call("find_text", text="git|mercurial|jujutsu", regex=True),
             call("find_text", text="git|mercurial|fossil"),
             call("find_text", text="Git|Mercurial", regex=True),
+            call("find_text", text="Git|mercurial", regex=True),
             call("find_text", text="svn(|git ="),
             call("find_text", text="git", path="z.py"),
             call("find_text", text="git", path="z.rb"),
@@ -441,16 +442,19 @@ def test_a_rare_alternative_comes_first_and_each_is_counted(begun, server, tmp_p
         ANSWER,
     ]
     steps, _ = ask(begun(shop(tmp_path, files), steps=9))
-    split, unmarked, upper, literal, only, nowhere = results(server)
+    split, unmarked, upper, mixed, literal, only, nowhere = results(server)
     counts = "`jujutsu` 0 matches; `mercurial` 1 match on 1 line of 1 file; `git` 60 matches on 60 lines"
     assert split.startswith(counts)
     assert split.index("z.py:1") < split.index("a.py:")
     assert "`fossil` 0 matches; `mercurial` 1 match" in unmarked
     assert upper.startswith("`Git` 0 matches; `Mercurial` 0 matches (in the 2 indexed files)")
+    assert mixed.startswith(
+        "`Git` 0 matches; `mercurial` 1 match on 1 line of 1 file, ignoring case (in the 2"
+    )
     assert literal.startswith("`svn(` 0 matches; `git =` 60 matches")
     assert only.startswith("0 matches (only in z.py, ignoring case)")
     assert "no indexed file matches the filter (path z.rb)" in nowhere
-    assert [bool(step.error) for step in steps[:6]] == [False, False, True, False, True, True]
+    assert [bool(step.error) for step in steps[:7]] == [False, False, True, False, False, True, True]
 
 
 def test_a_search_of_text_that_finds_nothing_says_what_was_searched(begun, server, tmp_path):

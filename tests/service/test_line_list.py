@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -79,3 +80,18 @@ def test_what_a_page_does_not_have_is_named_with_the_way_to_get_it() -> None:
 
 def test_a_search_without_a_match_says_so() -> None:
     assert line_list([], PatternMatches(), several=False) == "0 matches on 0 lines of 0 files."
+
+
+def test_the_first_line_of_each_test_has_its_name() -> None:
+    def within(line: int, symbol: str, text: str = "") -> Hit:
+        found = hit("tests/a.py", line, text)
+        return replace(found, kind="test", span=replace(found.span, symbol=symbol), unit="function")
+
+    hits = [
+        within(2, "test_a", "def test_a():"),
+        within(3, "test_a"),
+        within(8, "test_b"),
+        within(9, "test_b"),
+    ]
+    said = line_list(hits, PatternMatches(4, 4, 1), several=False).splitlines()[2:]
+    assert said == ["2: def test_a():", "3: text 3", "8 in test_b: text 8", "9: text 9"]

@@ -129,7 +129,7 @@ def _texts(dialog: Dialog, wanted: TextQuery) -> tuple[Sequence[TextResult], str
             stores,
             text,
             regex=wanted.is_regex,
-            ignore_case=wanted.ignores_case,
+            ignore_case=wanted.ignores_case(text),
             k=_MATCHES // len(wanted.texts),
             max_seconds=MAX_SECONDS / len(wanted.texts),
         )
@@ -141,7 +141,7 @@ def _texts(dialog: Dialog, wanted: TextQuery) -> tuple[Sequence[TextResult], str
         text_note(
             one,
             wanted.texts[0],
-            ignore_case=wanted.ignores_case,
+            ignore_case=wanted.ignores_case(wanted.texts[0]),
             regex=wanted.is_regex,
             reach=dialog.engine.reach,
             max_seconds=WARNING_SECONDS,

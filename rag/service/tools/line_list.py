@@ -15,7 +15,8 @@ _TEXT_CHARS = 8_000
 def line_list(hits: Sequence[Hit], matches: PatternMatches, *, several: bool, next_page: str = "") -> str:
     """Return the lines of a page below what was found in all, then where the other lines are.
 
-    A file with one line is `path:12: text`; one with several is `path:` with `12: text` for each line below.
+    A line within a test is `12 in test_name: text`, where the line before it is not in the same one. A file
+    with one line is `path:12: text`; one with several is `path:` with `12: text` for each line below.
     Where the texts are too long in all, the rest of the files are `path:12,45,77`. Of several repositories,
     each path begins with the name of its own.
 
@@ -28,7 +29,7 @@ def line_list(hits: Sequence[Hit], matches: PatternMatches, *, several: bool, ne
     rows: list[str] = []
     left, numbered = _TEXT_CHARS, 0
     for path, lines in _by_file(hits, several=several).items():
-        texts = [_text(hit) for hit in lines]
+        texts = [_text(hit, before) for hit, before in zip(lines, [None, *lines], strict=False)]
         left -= sum(map(len, texts))
         if left < 0 and rows:
             rows.append(f"{visible(path)}:{ranges(hit.start for hit in lines)}")
@@ -56,10 +57,13 @@ def _by_file(hits: Sequence[Hit], *, several: bool) -> dict[str, list[Hit]]:
     return {path: sorted(lines, key=lambda hit: hit.start) for path, lines in by_file.items()}
 
 
-def _text(hit: Hit) -> str:
+def _text(hit: Hit, before: Hit | None) -> str:
     """Return the lines of a match after their numbers, without the indent of the first one."""
     first, *more = hit.text.split("\n")
     place = str(hit.start) if hit.start == hit.end else f"{hit.start}-{hit.end}"
+    is_same = before is not None and (before.scope, before.symbol) == (hit.scope, hit.symbol)
+    if hit.kind == "test" and hit.unit == "function" and not is_same and hit.symbol not in first:
+        place += f" in {visible(hit.symbol)}"
     return "\n".join([f"{place}: {first.strip()}", *(f"  {line.rstrip()}" for line in more)])
 
 

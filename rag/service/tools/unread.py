@@ -22,11 +22,11 @@ from rag.corpus.unread import (
     WITHHELD,
     Spans,
     Unread,
-    bytes_of_files,
     find_in_files,
     find_unread,
     ignored_by_git,
     only_spans,
+    smallest_files,
 )
 from rag.corpus.walk import walk
 from rag.corpus.worktree import work_tree
@@ -49,8 +49,10 @@ _NAMED_PLACES = 6
 _MAX_NAMES = 12
 _DOUBTFUL = WITHHELD | {skip.BEYOND}
 """Reasons of files that were not searched and may have a name that was found nowhere."""
-_READ_BYTES, _READ_FILES = 1 << 18, 50
-"""How much of what was read and not indexed is searched with every count."""
+_FILES_BYTES, _MAX_FILES, _PARTS_BYTES = 1 << 20, 50, 1 << 18
+"""How much of the files that are not indexed, and of parts of indexed ones, is searched with every count."""
+_FEW_FILES = 5_000
+"""In a repository with more files they are not listed again only to search what was skipped by its name."""
 _IGNORED_SECONDS = 10
 """How often git is asked at most which files it ignores."""
 _PENDING_BYTES = 16 << 20
@@ -74,7 +76,7 @@ def with_unread(
         notes = [uses_note(one, facts.subject, facts.count, reach=reach) for one in of]
     else:
         names = ((one, _word(one.store, facts.subject) if facts.kind == LIST else "") for one in of)
-        notes = [_count_note(one, name, reach=reach) for one, name in names]
+        notes = [_count_note(one, [name] if name else (), reach=reach) for one, name in names]
     note = "; ".join(filter(None, (facts.note, *notes)))
     return replace(found, code_facts=replace(facts, note=note, complete=facts.complete and not any(notes)))
 
@@ -87,7 +89,7 @@ def uses_note(
     """
     name = _word(repository.store, name)
     if count:
-        return _count_note(repository, name, reach=reach)
+        return _count_note(repository, [name], reach=reach)
     note = unread_note(repository, [name], reach=reach, max_seconds=max_seconds)
     return note or "all files were searched"
 
@@ -117,18 +119,18 @@ def text_note(
     For callers of a server only whole words are looked up, and no expressions: else they could guess what is
     not indexed, one letter after the other.
     """
-    if count:
-        name = "" if regex else text
-        return _count_note(repository, name, ignore_case=ignore_case, is_text=True, reach=reach)
     if regex and not reach.secrets:
-        counts = _count_note(repository, reach=reach)
-        return "; ".join(filter(None, ("not searched for an expression: what is not indexed", counts)))
+        counts = _count_note(repository, is_text=bool(count), reach=reach)
+        return counts if count else f"not searched for an expression: what is not indexed; {counts}"
     from rag.retrieval.exact import matcher  # late: a question needs no regular expressions of RE2
 
+    names = matcher(text, regex=True, ignore_case=ignore_case) if regex else [text]
+    if count:
+        return _count_note(repository, names, ignore_case=ignore_case, is_text=True, reach=reach)
     whole = not reach.secrets
     note = unread_note(
         repository,
-        matcher(text, regex=True, ignore_case=ignore_case) if regex else [text],
+        names,
         ignore_case=ignore_case,
         whole=whole,
         reach=reach,
@@ -225,7 +227,7 @@ def _note(found: Unread) -> str:
 
 def _count_note(
     repository: Repository,
-    name: str = "",
+    names: Sequence[str] | Spans = (),
     *,
     ignore_case: bool = False,
     is_text: bool = False,
@@ -233,7 +235,7 @@ def _count_note(
 ) -> str:
     """Return what a count of places does not cover, "" for nothing: what is known without a long search.
 
-    A name that `is_text` may be anywhere, also in a longer word, and in data.
+    A name that `is_text`, or what an expression matches, may be anywhere, also in a longer word, and in data.
     """
     root, has_files = repository.checkout.root, repository.checkout.has_files
     state = (repository.store.header["id"], repository.checkout.commit, repository.compared.behind)
@@ -242,12 +244,12 @@ def _count_note(
         path: skip.VENDORED if skip.vendored_folder(path) else skip.GIT_IGNORED for path in ignored or ()
     }
     found = Unread()
-    if name:
-        found = _short_search(repository, name, reasons, reach, ignore_case=ignore_case, whole=not is_text)
+    if names:
+        found = _short_search(repository, names, reasons, reach, ignore_case=ignore_case, is_text=is_text)
     counts = _skip_counts(repository, _NO_TEXT if is_text else _NO_CODE) + Counter(reasons.values())
     counts.subtract(found.searched)
     found.left_out = +counts + Counter({skip.LONG_LINE: found.left_out[skip.LONG_LINE]})
-    pending = _pending_note(repository, [name], reach) if name else ""
+    pending = _pending_note(repository, names, reach) if names and not callable(names) else ""
     unlisted = "not searched: what git ignores, as git does not list it" if ignored is None else ""
     return "; ".join(
         filter(None, (_note(replace(found, searched=Counter())), pending, unlisted, _outside(root)))
@@ -262,32 +264,47 @@ def _ignored(root: Path, state: object, period: int) -> Sequence[str] | None:
 
 def _short_search(
     repository: Repository,
-    name: str,
+    names: Sequence[str] | Spans,
     ignored: Mapping[str, str],
     reach: Reach,
     *,
     ignore_case: bool,
-    whole: bool,
+    is_text: bool,
 ) -> Unread:
-    """Look up a name where that takes little: in a few files that are not indexed, and in parts of others."""
+    """Look up names where that takes little: in a few files that are not indexed, and in parts of others."""
     root, store = repository.checkout.root, repository.store
     own = {path: why for path, why in ignored.items() if why == skip.GIT_IGNORED and path[-1] != "/"}
     files = _skipped(repository) | own if repository.checkout.has_files else {}
-    is_short = len(files) <= _READ_FILES and bytes_of_files(root, files) <= _READ_BYTES
-    parts = list(_left_out(store, _READ_BYTES))
+    if is_text and repository.checkout.has_files and store.total_files <= _FEW_FILES:
+        files |= _skipped_by_name(repository)
+    small = smallest_files(root, files, max_bytes=_FILES_BYTES)[:_MAX_FILES]
+    parts = list(_left_out(store, _PARTS_BYTES))
     found = find_in_files(
         root,
-        [name],
-        files if is_short else {},
+        names,
+        {path: files[path] for path in small},
         left_out=parts,
-        max_bytes=_READ_BYTES,
+        max_bytes=_FILES_BYTES + _PARTS_BYTES,
         max_seconds=WARNING_SECONDS,
         ignore_case=ignore_case,
-        whole=whole or not reach.secrets,
+        whole=not (is_text and reach.secrets),
         reach=reach,
     )
     found.left_out[skip.LONG_LINE] = len(store.left_out) - len(parts)
     return found
+
+
+def _skipped_by_name(repository: Repository) -> dict[str, str]:
+    """Return why files of text were not read, such as generated ones; {} if they cannot be listed."""
+    try:
+        walked = walk(
+            repository.checkout.root,
+            repository.source.filters,
+            max_file_bytes=repository.store.max_file_bytes,
+        )
+    except SourceError:
+        return {}
+    return {one.path: one.reason for one in walked.skipped if one.reason not in _NO_TEXT}
 
 
 def _skip_counts(repository: Repository, without: Set[str] = _NO_CODE) -> Counter[str]:

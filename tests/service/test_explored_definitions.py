@@ -215,6 +215,20 @@ def test_callers_that_are_only_possible_are_named_apart(engine: Engine, tmp_path
     assert {(f"depot/use_{n}.py", 2) for n in range(9)} <= shown
 
 
+@pytest.mark.parametrize("name", ['"parcel_id"', "PARCEL_ID"])
+def test_a_string_on_many_lines_is_counted_with_the_way_to_list_them(
+    engine: Engine, tmp_path: Path, name: str
+) -> None:
+    bare = name.strip('"')
+    files = {f"depot/a{n}.py": f"def a{n}(row):\n    row[{bare!r}]\n" for n in range(30)}
+    repository = opened(engine, tmp_path, files | {"few.py": "x = {'other_id': 1}\n"})
+    found = explored(engine, repository, f"If I rename {name}, which places are affected?")
+    count = "30 matches on 30 lines of 30 files"
+    assert f"`{bare}`: {count}; an exact search lists all." in found.text.splitlines()[:2]
+    few = explored(engine, repository, 'Who is affected if I rename "other_id"?')
+    assert "an exact search" not in few.text
+
+
 def test_subclasses_are_places_and_not_called_callers(engine: Engine, tmp_path: Path) -> None:
     files = {"base.py": "class Carrier:\n    pass\n"} | {
         f"c{n}.py": f"from base import Carrier\n\n\nclass C{n}(Carrier):\n    pass\n" for n in range(12)

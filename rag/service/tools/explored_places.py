@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import dropwhile, groupby, islice
 
@@ -19,7 +19,8 @@ from rag.code.languages import kind_of_path
 from rag.errors import SearchInvalid
 from rag.identifiers import QUALIFIED, composed
 from rag.lines import lines_of
-from rag.retrieval.exact import find_text
+from rag.quoting import one_line
+from rag.retrieval.exact import MAX_PATTERN_CHARS, find_text
 from rag.retrieval.kinds.recognition import relation_of
 from rag.retrieval.lookup import lines_with
 from rag.retrieval.mentions import is_path
@@ -46,6 +47,8 @@ _AFTER_FACTS = 3
 """The number of them if the rules of a kind found the answer."""
 _MAX_LITERALS, _MAX_MATCHES, _FEW_MATCHES = 4, 20, 4
 """Lines with a quoted string: more than a few are a list that comes first, unless they are too many."""
+_MAX_COUNTED, _COUNT_SECONDS = 2, 0.5
+"""Strings and names whose lines are counted, and the time that this takes at most."""
 _MAX_NAMES, _MAX_USES = 6, 16
 _MAX_DEFINITIONS, _MAX_DEFINITIONS_OF_LIST = 4, 24
 _MAX_MEMBERS = 40
@@ -127,6 +130,7 @@ class _Part:
         self.weights = _weights(text, result.ranked)
         self.names, literals = _names_and_literals(repository, text, result)
         self.paths = [path for path in question.paths if path not in self.names]
+        self.literals = literals
         self.matches = list(_matches(repository, literals))
         named = dict.fromkeys(_constants_at(repository, self.matches[:_FEW_MATCHES]))
         self.matches += [use for name in named for use in _mentions(repository, name, ())]
@@ -149,6 +153,7 @@ class _Part:
             found.facts += _definitions(repository, [facts.subject], ())
             found.facts += _grouped(self.first, most=None if facts.kind == LINES else _FEW_LINES)
             found.facts += _members(repository, self.first if facts.kind in LISTS else ())
+        found.remarks += [] if in_code_words or self.frames else self._counted_lines()
         ranked = result.ranked[:_AFTER_FACTS] if self.is_answered else result.ranked
         hits = [lead_of_hit(repository, hit, self.weights) for hit in ranked]
         with_weak = with_weak or self.for_tests
@@ -173,6 +178,19 @@ class _Part:
         if not self.frames:
             found.leads.sort(key=lambda lead: not _in_paths(lead.definition.path, self.paths))
         return found
+
+    def _counted_lines(self) -> Iterator[str]:
+        """Yield how many lines have the strings of a question, and its names that are no definitions, if that
+        is more than a few: not all of them are places."""
+        store = self.repository.store
+        undefined = [name for name in self.names if not store.graph.definitions(name)]
+        for text in [*self.literals, *undefined][:_MAX_COUNTED]:
+            if len(text) <= MAX_PATTERN_CHARS:
+                found = find_text([store], text, k=1, max_seconds=_COUNT_SECONDS).matches
+                if found.lines > _FEW_MATCHES:
+                    note = replace(found, more=0, complete=True).note
+                    least = "" if found.complete else "at least "
+                    yield f"`{one_line(text)}`: {least}{note}; an exact search lists all."
 
     def _names_callers(self) -> bool:
         """Return whether the facts are many uses of a definition that is shown, and are named below it."""

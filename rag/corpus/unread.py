@@ -24,7 +24,7 @@ from typing import AnyStr, TypeVar
 from rag.corpus import skip
 from rag.corpus.git import GitError, run_git
 from rag.corpus.history import blob_sizes, read_blobs
-from rag.corpus.ignore import Patterns, read_patterns
+from rag.corpus.ignore import Patterns, excluded_unlike_git, read_patterns
 from rag.corpus.read import file_bytes
 from rag.corpus.secrets import find_secret
 from rag.corpus.walk import Walk
@@ -178,15 +178,18 @@ def ignored_by_git(root: Path) -> list[str] | None:
     """
     if work_tree(root) is None:
         return []
-    ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"]
+    untracked = ["ls-files", "--others", "--exclude-standard", "-z"]
     try:
-        listing = run_git(ignored, cwd=root, timeout_s=MAX_SECONDS)
+        listings = [
+            run_git(command, cwd=root, timeout_s=MAX_SECONDS).decode("utf-8", "surrogateescape").split("\0")
+            for command in ([*untracked, "--ignored", "--directory"], untracked)
+        ]
     except (GitError, SourceError):
         return None
-    paths = filter(None, listing.decode("utf-8", "surrogateescape").split("\0"))
+    ignored, others = (list(filter(None, listing)) for listing in listings)
     return [
         path
-        for path in paths
+        for path in (*ignored, *sorted(excluded_unlike_git(root, others)))
         if skip.reason_by_name(path) != skip.BINARY and not _CACHES.intersection(path.split("/"))
     ]
 

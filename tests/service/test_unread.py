@@ -55,6 +55,12 @@ def ignored_by_git(root: Path) -> Path:
     return root
 
 
+def ignored_in_utf_16(root: Path) -> Path:
+    ignored_by_git(root)
+    (root / ".gitignore").write_text("ship.py\n", encoding="utf-16")
+    return root
+
+
 def ragignored(root: Path) -> Path:
     written("ship.py", CALLING)(root)
     (root / ".ragignore").write_text("ship.py\n")
@@ -120,6 +126,7 @@ UNREAD = {
         "sh\\xffip.py:5 (name is not UTF-8)",
     ),
     "ignored by git": (ignored_by_git, "ship.py:5 (ignored by git)"),
+    "ignored in UTF-16": (ignored_in_utf_16, "ship.py:5 (ignored by git)"),
     "ragignored": (ragignored, "ship.py:5 (ignored by .ragignore)"),
     "sparse checkout": (sparse, "web/ship.py:5 (not checked out)"),
     "skip-worktree": (skip_worktree, "ship.py:5 (not checked out)"),

@@ -148,7 +148,7 @@ def find_in_files(
 
 
 def smallest_files(root: Path, paths: Iterable[str], *, max_bytes: int) -> list[str]:
-    """Return the files of a folder that are there, the smallest first, of so many bytes at most in all."""
+    """Return the files of a folder that are there, the smallest first, up to a sum of bytes."""
     sizes = list[tuple[int, str]]()
     for path in paths:
         with suppress(OSError):  # it is gone

@@ -263,11 +263,6 @@ def _apart(spans: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, st
         yield last
 
 
-def rule_names() -> list[str]:
-    """Return the kinds of secrets that are detected, ascending."""
-    return sorted(rule.name for rule in _rules().rules)
-
-
 @cache
 def _written() -> list[tuple[str, _Expression]]:
     return [(kind, _compiled(text)) for kind, text in _WRITTEN]

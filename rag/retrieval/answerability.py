@@ -69,8 +69,6 @@ _IN_A_NAME = re.compile(rf"[{UPPER}0-9_]")
 _LIKE_CODE = re.compile(LIKE_CODE)
 _MISSING_PART = 0.2
 """The confidence if a part that the question names does not exist."""
-_UNRELATED = 0.3
-"""The most that the first place is likely right if the question is about "it", and nothing links them."""
 _MAX_GAP_CHARS = 100
 """The largest number of characters between two words."""
 
@@ -148,8 +146,6 @@ def judge(
     value = 0.0
     right = first_right(_of_first(found, asked)) if found.hits else None
     facts = found.code_facts
-    if right is not None and facts is None and _is_unrelated(found):
-        right = min(right, _UNRELATED)
     if (
         facts is not None
         and (facts.certain_count or facts.kind in (CALLERS, OVERVIEW))
@@ -190,13 +186,6 @@ def judge(
         first_right=right,
         missing_part=missing,
     )
-
-
-def _is_unrelated(found: RetrievalResult) -> bool:
-    """Return whether the first hit of a question about "it" is elsewhere, and no call leads there."""
-    first, sought = found.hits[0], found.sought
-    is_linked = first.legs.get("linked", 0.0) > 0
-    return bool(sought.says_it and sought.subject and sought.subject.path != first.path and not is_linked)
 
 
 def _is_in(hits: Sequence[Hit], word: str) -> bool:

@@ -59,15 +59,13 @@ class Carry:
     """The weights of the past in a follow-up; the question's own terms weigh 1.
 
     `question` weighs the terms of the question with which the subject came in, `last` those of the last
-    question, and `linked` what calls the places of the working set and what these call.
-    `places` of the set are searched. A question that may be self-contained carries `alone` times everything.
-    `shown` is the factor of the places that earlier answers came from, `other_kind` that of code where tests
-    or documents are asked for.
+    question. `places` of the working set are searched. A question that may be self-contained carries `alone`
+    times everything. `shown` is the factor of the places that earlier answers came from, `other_kind` that of
+    code where tests or documents are asked for.
     """
 
     question: float = 0.55
     last: float = 0.3
-    linked: float = 0.6
     places: int = 2
     alone: float = 0.25
     shown: float = 0.7

@@ -1,6 +1,6 @@
 """Rank candidates: each signal is a function that gives one number per candidate.
 
-    score = (lexical + synonym + dense + symbol + mention + phrase + path + file + about + exercise)
+    score = (lexical + synonym + dense + symbol + mention + phrase + path + file + about)
             x kind x place
 
 Each term is a weight times a signal between 0 and 1. The two factors are below 1 for places that a question
@@ -104,7 +104,6 @@ class RankingWeights:
     path: float = 0.2
     file: float = 1.1
     about: float = 0.5
-    exercise: float = 0.7
     test: float = 0.4
     test_topic: float = 1.0
     doc: float = 0.35

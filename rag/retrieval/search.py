@@ -33,12 +33,7 @@ from rag.retrieval.project_questions import ProjectQuestion
 from rag.retrieval.pronouns import bare_pronoun
 from rag.retrieval.question import ParsedQuestion, bare_name, last_part, parse_question, without_marks
 from rag.retrieval.question_language import names_apart
-from rag.retrieval.relations import (
-    exercise_signal,
-    facet_factor,
-    linked_signal,
-    shown_factor,
-)
+from rag.retrieval.relations import facet_factor, shown_factor
 from rag.retrieval.rerank import RERANKED, rerank
 from rag.retrieval.shown_definition import named_at, named_by, named_by_key
 from rag.retrieval.spelling import corrected, corrections
@@ -516,11 +511,8 @@ def _rank(
         "path": weights.path * _spread(rank.path_signal(index, chunks[headed], wanted, total), headed),
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
-        "linked": linked_signal(index, chunks, sought, carry),
     }
-    relevance: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
-    legs["exercise"] = weights.exercise * exercise_signal(index, chunks, relevance, sought.question)
-    scores = relevance + legs["exercise"]
+    scores: rank.Signal = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     factors = np.maximum(rank.kind_factor(index, chunks, sought.question, weights), prose)
     factors *= shown_factor(index, chunks, sought, carry) * facet_factor(index, chunks, sought, carry)
     factors *= folder_factor(index, chunks, sought.question.text, sought.earlier)

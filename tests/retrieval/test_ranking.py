@@ -222,29 +222,6 @@ def test_a_bundle_comes_after_the_sources_it_was_made_of(searcher):
     assert search([both], "kappa_measure in dist/all.py").hits[0].path == "dist/all.py"
 
 
-def test_a_test_that_names_the_code_in_question_comes_first(tmp_path: Path):
-    folder = {
-        "cellar/barrels.py": 'def refill(barrel):\n    """Top up a leaking barrel of wine."""\n    pass\n',
-        "tests/test_a.py": "def test_one():\n    assert refill(3) == 3\n",
-        "tests/test_b.py": 'def test_two():\n    assert taste("wine") == "wine"\n',
-    }
-    files = [
-        SourceFile(p, t, blob_id(t.encode()), "python", "test" if p.startswith("tests") else "code")
-        for p, t in folder.items()
-    ]
-    store = write_texts(
-        files, Checkout(Source(str(tmp_path)), tmp_path), tmp_path / "s.pkl", HASHED, Options()
-    )
-    alone = rank.RankingWeights(dense=0.0, about=0.0, file=0.0)
-    question = "Is it tested that a leaking barrel of wine is topped up?"
-    hits = search([Searcher(store, HASHED, FaissIndex(store.vectors), alone)], question).hits
-    by_path = {hit.path: hit.legs.get("exercise", 0.0) for hit in hits}
-    assert by_path["tests/test_a.py"] == pytest.approx(alone.exercise)
-    assert by_path.get("tests/test_b.py", 0.0) == 0 == by_path["cellar/barrels.py"]
-    other = search([Searcher(store, HASHED, FaissIndex(store.vectors), alone)], "How is a barrel topped up?")
-    assert not any(hit.legs.get("exercise") for hit in other.hits)
-
-
 def test_the_path_of_a_file_is_looked_up_once_for_its_place(searcher, monkeypatch):
     index = searcher({"disk.py": DISK, "examples/other.py": OTHER}).index
     looked_up: list[int] = []

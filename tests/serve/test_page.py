@@ -154,7 +154,6 @@ def test_vendored_files_are_those_of_their_packages():
 
 def test_the_trace_draws_every_signal_of_the_search(served):
     questions = (
-        "Is the signing of sessions tested?",
         'Where is "sign" in `sessions.py`?',
         "what does F9 do",
         "sign",
@@ -167,7 +166,7 @@ def test_the_trace_draws_every_signal_of_the_search(served):
     }
     script, style = ((VENDOR.parent / name).read_text() for name in ("js/trace.js", "css/panel.css"))
     drawn = set(re.findall(r'^  \["(\w+)", "', script, re.MULTILINE))
-    assert {"lexical", "exercise"} <= given <= drawn | {"pointed"}  # which decides the order alone
+    assert {"lexical", "mention"} <= given <= drawn | {"pointed"}  # which decides the order alone
     assert drawn == set(re.findall(r"\.leg\.(\w+)", style))
 
 

@@ -13,7 +13,6 @@ const LEGS = [
   ["symbol", "Words in the name of the symbol"],
   ["mention", "A file or name the question mentions"],
   ["phrase", "Words of the question in a row, or a rare name"],
-  ["exercise", "A test that names the code in question"],
   ["path", "Words in the path"],
   ["file", "Other good hits in the file"],
   ["about", "Topic of the file"],

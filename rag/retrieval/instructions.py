@@ -1,8 +1,8 @@
 """Remove what is not part of the question itself: greetings, thanks, the form of the answer, and context.
 
 These words need not occur in a repository. Simple rules recognise them: phrases that are never the subject of
-a question, sentences and sentence endings that consist only of words about the form of an answer, sentences
-next to one that asks enough by itself, and blocks of tags that editors and agents add to a message.
+a question, sentences and sentence endings that consist only of words about the form of an answer, and blocks
+of tags that editors and agents add to a message.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from rag.analysis import is_stop_word
 from rag.resources import shipped
 
 
@@ -34,7 +33,7 @@ _CLIENT_TAG = re.compile(
 )
 """Tags of chat clients. Other tags are code: `<div>`."""
 _ENOUGH_WORDS = 3
-"""A sentence that asks and has this many meaningful words is a question by itself."""
+"""A text around the blocks with this many words is the message."""
 
 
 def without_client_blocks(text: str) -> str:
@@ -75,27 +74,13 @@ def _client_blocks(text: str) -> list[tuple[re.Match[str], re.Match[str]]]:
     return blocks
 
 
-def _asking_sentences(text: str) -> str:
-    """Return the sentences that ask, if they have enough meaningful words; else the whole text."""
-    if "?" not in text:
-        return text
-    asking = [sentence[0] for sentence in _SENTENCE.finditer(text) if sentence[0].rstrip().endswith("?")]
-    meaningful = {
-        word.lower()
-        for sentence in asking
-        for word in _WORD.findall(sentence)
-        if not is_stop_word(word.lower())
-    }
-    return " ".join(asking) if len(meaningful) >= _ENOUGH_WORDS else text
-
-
 @lru_cache(maxsize=64)
 def without_instructions(text: str) -> str:
     """Return the question without greetings, thanks and instructions about the form of its answer.
 
     Quoted code is kept. A text without any of these is returned unchanged.
     """
-    parts = _QUOTED.split(_asking_sentences(without_client_blocks(text)))
+    parts = _QUOTED.split(without_client_blocks(text))
     kept = [
         part if n % 2 else _PHRASE.sub(" ", _SENTENCE.sub(_question, part)) for n, part in enumerate(parts)
     ]

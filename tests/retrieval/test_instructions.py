@@ -49,10 +49,6 @@ def test_a_question_about_such_words_stays_whole(text):
 @pytest.mark.parametrize(
     "message",
     [
-        "I come from Java and never used this. {}",
-        "{} Bitte auf Deutsch antworten.",
-        "{} I already tried grep but got like 400 hits",
-        "hiya, quick one: {}",
         "<system-reminder>\nPlan mode is on. Edit nothing.\n</system-reminder>\n{}",
         "<context>\nopen: lib/index.js\n</context>\n<user_query>\n{}\n</user_query>",
     ],
@@ -65,7 +61,6 @@ def test_what_is_around_a_question_is_left_out(message):
 @pytest.mark.parametrize(
     "text",
     [
-        "It must not fetch a page twice. How is that seen?",  # too few words of its own
         "Why does <div>two</div> render twice?",
         "Where is `<task>a</task>` parsed?",
         "Explain the scheduler. It stops at night.",

@@ -29,10 +29,12 @@ _TOOL = re.compile(
     r"|(?:^|/)\.\w[^/]*/|(?:^|/)(?:(?:Rake|Cap|Gem|Guard|Brew|Danger|Fast)file|mix\.exs|build\.zig)$"
     r"|(?:^|/)(?:gulpfile|gruntfile|[\w-]+\.(?:config|conf)|\.[\w.-]+)\.[cm]?[jt]s$"
 )
+_BUNDLE = re.compile(
+    r"\.(?:bundle|min)\.js$|(?:^|/)single_include/|(?:^|/)dist/(?:[^/]+/)*[^/]+\.[cm]?[jt]s$"
+)
 _GENERATED_NAME = re.compile(
-    r"(?:\.min\.(?:js|css)|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.(?:dart|cs)|\.generated\.\w+"
-    r"|_generated\.\w+|\.bundle\.js)$|(?:^|/)(?:generated|__generated__|autogen)/"
-    r"|(?:^|/)dist/(?:[^/]+/)*[^/]+\.[cm]?[jt]s$"
+    r"(?:\.min\.css|\.pb\.(?:go|cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.(?:dart|cs)|\.generated\.\w+"
+    rf"|_generated\.\w+)$|(?:^|/)(?:generated|__generated__|autogen)/|{_BUNDLE.pattern}"
 )
 _GENERATED_HEAD = re.compile(
     r"code generated .{0,80}do not edit|@generated\b|automatically[ -]generated"
@@ -70,6 +72,11 @@ _LONG_LINE_CHARS = 400
 def is_carried(path: str) -> bool:
     """Return whether a file is vendored or an example, by its path."""
     return bool(_VENDORED.search(path) or _EXAMPLE.search(path))
+
+
+def is_bundle(path: str) -> bool:
+    """Return whether a file repeats the code of other files, by its path."""
+    return _BUNDLE.search(path) is not None
 
 
 def is_generated(path: str) -> bool:

@@ -239,10 +239,6 @@ class ChunkIndex(Protocol):
         """Return the live chunks that define the symbol, ignoring case, ascending."""
         ...
 
-    def defining_each(self, symbols: Sequence[str]) -> list[list[int]]:
-        """Return `defining` of each of these symbols, in far less time than one by one."""
-        ...
-
     def file_path(self, file: int) -> str:
         """Return the path of a file by its number."""
         ...

@@ -59,18 +59,6 @@ def _with_rows(block: Rows, rows: npt.NDArray[np.int64], query: Vectors) -> npt.
     return cosines * block.scale.take(rows)
 
 
-def rows(index: ChunkIndex, chunks: npt.NDArray[np.int64]) -> Vectors:
-    """Return the vectors of chunks, float32, shape (len(chunks), dim), in the order given."""
-    result: Vectors = np.zeros((len(chunks), index.vectors[0].codes.shape[1]), np.float32)
-    first = 0
-    for block in index.vectors:
-        inside = np.flatnonzero((chunks >= first) & (chunks < first + len(block.codes)))
-        own = chunks[inside] - first
-        result[inside] = block.codes.take(own, axis=0) * block.scale.take(own)[:, None]
-        first += len(block.codes)
-    return result
-
-
 def mixed(vectors: Sequence[tuple[Vectors, float]]) -> Vectors:
     """Return the weighted sum of unit vectors, normalised to length 1 (or zero)."""
     total = np.sum([weight * vector for vector, weight in vectors], axis=0, dtype=np.float32)

@@ -43,19 +43,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from rag.analysis import terms, words
+from rag.analysis import terms
+from rag.code.roles import is_bundle
 from rag.ports import ChunkIndex, Vectors
-from rag.retrieval.dense import cosines, rows
+from rag.retrieval.dense import cosines
 from rag.retrieval.mentions import is_path
 from rag.retrieval.question import ParsedQuestion, last_part
 from rag.top_k import distinct, find_sorted
@@ -67,18 +66,6 @@ Name = tuple[str, str]
 
 CODE, TEST, DOC, CONFIG = 0, 1, 2, 3
 
-_MAX_COMPARED = 80
-"""How many candidates, the best of both retrievers, are examined for copies."""
-_BUNDLE_CHUNKS = 20
-"""A file with fewer chunks is no bundle as a whole."""
-_MAX_NAMESAKES = 20
-"""How many candidates with one name are compared with each other."""
-_SAME_LENGTH, _SAME_WORDS = 0.8, 0.9
-"""Definitions with one name are copies if their lengths and their vectors' cosine are at least this alike."""
-_BUNDLED_FILES, _REPEATED_SHARE, _SAMPLED_DEFINITIONS = 3, 0.2, 80
-"""A bundle repeats definitions of at least this number of files, and this share of those sampled."""
-_COPIED_SHARE = 0.5
-"""A file is a bundle as a whole if this share of its code, by words, has a copy elsewhere."""
 _ELSEWHERE = 0.5
 """How well a definition fits that has the last part of a qualified name but is in another class."""
 _HEADED_SHARE = 0.3
@@ -116,7 +103,6 @@ class RankingWeights:
     section: float = 0.6
     unnamed: float = 0.6
     repeat: float = 0.95
-    bundle: float = 0.6
 
 
 DEFAULT = RankingWeights()
@@ -133,7 +119,7 @@ they are parts of it."""
 
 def is_aside(path: str) -> bool:
     """Return whether a file is auxiliary by its path."""
-    return _ASIDE.search(path) is not None
+    return _ASIDE.search(path) is not None or is_bundle(path)
 
 
 def scaled(values: Signal, best: float) -> Signal:
@@ -337,7 +323,7 @@ def prose_factor(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float],
 def place_factor(
     index: ChunkIndex, chunks: Chunks, question: ParsedQuestion, weights: RankingWeights
 ) -> Signal:
-    """Return a factor below 1 for auxiliary files: examples, benchmarks, tools."""
+    """Return a factor below 1 for auxiliary files: examples, benchmarks, tools, bundles."""
     factors = np.ones(len(chunks), np.float32)
     if "example" in question.asks:
         return factors
@@ -352,147 +338,6 @@ def place_factor(
 
 _AUXILIARY: WeakKeyDictionary[ChunkIndex, dict[int, bool]] = WeakKeyDictionary()
 """Whether a file of a store is auxiliary by its path, as far as it was asked: paths are slow to look up."""
-
-
-def bundle_factor(
-    index: ChunkIndex,
-    chunks: Chunks,
-    names: Sequence[Name],
-    question: ParsedQuestion,
-    weights: RankingWeights,
-) -> Signal:
-    """Return a factor below 1 for definitions of a bundle, a file that repeats those of several others, where
-    the original is a candidate too.
-
-    A file that the question names by its path or by a folder is not lowered.
-    """
-    factors = np.ones(len(chunks), np.float32)
-    files = index.file[chunks].tolist()
-    bundles: dict[int, bool] = {}
-    for pair in _copies(index, chunks[:_MAX_COMPARED], names[:_MAX_COMPARED]):
-        for i in pair:
-            file = files[i]
-            if file not in bundles:
-                bundles[file] = _is_known_bundle(index, file) and not _is_asked_for(
-                    index.file_path(file), question
-                )
-            if bundles[file]:
-                factors[i] = weights.bundle
-    return factors
-
-
-_COPIES: WeakKeyDictionary[ChunkIndex, dict[str, bool]] = WeakKeyDictionary()
-_BUNDLES: WeakKeyDictionary[ChunkIndex, dict[int, bool]] = WeakKeyDictionary()
-"""Whether a file of a store is a bundle, as far as it was asked: this takes longer than the other signals."""
-
-
-def _is_asked_for(path: str, question: ParsedQuestion) -> bool:
-    """Return whether a question mentions the path of a file, or names one of its folders."""
-    if any(is_path(path, mentioned) for mentioned in question.paths):
-        return True
-    return not set(words(question.text.lower())).isdisjoint(path.lower().split("/")[:-1])
-
-
-def is_bundle(index: ChunkIndex, path: str) -> bool:
-    """Return whether a file of code holds copies of much of the code of several smaller files."""
-    chunks = index.chunks_of(path)
-    if len(chunks) < _BUNDLE_CHUNKS or index.kind[chunks[0]] != CODE:
-        return False
-    known = _COPIES.setdefault(index, {})
-    if path not in known:
-        known[path] = _is_known_bundle(index, int(index.file[chunks[0]])) and _is_copied(index, chunks)
-    return known[path]
-
-
-def _is_copied(index: ChunkIndex, chunks: range) -> bool:
-    """Return whether much of some chunks has a copy in another file, with the same name and nearly the same
-    words.
-    """
-    total = copied = 0
-    sampled = np.asarray(chunks[:: max(len(chunks) // _SAMPLED_DEFINITIONS, 1)])
-    for chunk, namesakes in _namesakes(index, sampled):
-        length = int(index.length_body[chunk])
-        total += length
-        others = [
-            other
-            for other in namesakes
-            if index.file[other] != index.file[chunk] and _alike(length, int(index.length_body[other]))
-        ]
-        if others:
-            near = rows(index, np.asarray([chunk, *others], np.int64))
-            copied += length * bool((near[1:] @ near[0]).max() >= _SAME_WORDS)
-    return copied >= _COPIED_SHARE * max(total, 1)
-
-
-def _is_known_bundle(index: ChunkIndex, file: int) -> bool:
-    known = _BUNDLES.setdefault(index, {})
-    if file not in known:
-        known[file] = _is_bundle(index, file)
-    return known[file]
-
-
-def _is_bundle(index: ChunkIndex, file: int) -> bool:
-    """Return whether many definitions of a file are repeated in several smaller ones, by name and length."""
-    first = int(find_sorted(index.file, file))
-    end = first + _chunks_in(index, file)
-    step = max((end - first) // _SAMPLED_DEFINITIONS, 1)
-    sampled = np.arange(first, end, step)
-    shared: Counter[int] = Counter()
-    named = repeated = 0
-    for chunk, namesakes in _namesakes(index, sampled):
-        named += 1
-        length = int(index.length_body[chunk])
-        others = {
-            int(index.file[other])
-            for other in namesakes
-            if index.file[other] != file and _alike(length, int(index.length_body[other]))
-        }
-        shared.update(others)
-        repeated += bool(others)
-    originals = sum(count > 1 and _chunks_in(index, other) < end - first for other, count in shared.items())
-    return repeated >= _REPEATED_SHARE * named and originals >= _BUNDLED_FILES
-
-
-def _namesakes(index: ChunkIndex, chunks: Chunks) -> Iterator[tuple[int, list[int]]]:
-    """Yield the chunks that define a symbol, each with the first chunks that define it, itself included."""
-    pairs = zip(chunks.tolist(), index.names(chunks), strict=True)
-    named = [(chunk, symbol) for chunk, (symbol, _) in pairs if symbol]
-    defining = index.defining_each([symbol for _, symbol in named])
-    for (chunk, _), found in zip(named, defining, strict=True):
-        yield chunk, found[:_MAX_NAMESAKES]
-
-
-def _chunks_in(index: ChunkIndex, file: int) -> int:
-    first, end = find_sorted(index.file, [file, file + 1])
-    return int(end - first)
-
-
-def _alike(a: int, b: int) -> bool:
-    return min(a, b) >= _SAME_LENGTH * max(a, b)
-
-
-def _copies(index: ChunkIndex, chunks: Chunks, names: Sequence[Name]) -> list[tuple[int, int]]:
-    """Return the pairs of candidates that define the same name with nearly the same words in two files."""
-    alike: dict[str, list[int]] = defaultdict(list)
-    for i, (symbol, _) in enumerate(names):
-        if symbol:
-            alike[symbol].append(i)
-    files, lengths = index.file[chunks].tolist(), index.length_body[chunks].tolist()
-    found = []
-    for group in alike.values():
-        group = group[:_MAX_NAMESAKES]
-        near = [
-            (a, b)
-            for a, b in combinations(group, 2)
-            if files[a] != files[b]
-            # As `_alike`; a call for each of thousands of pairs would take a twentieth of a search.
-            and lengths[a] >= _SAME_LENGTH * lengths[b]
-            and lengths[b] >= _SAME_LENGTH * lengths[a]
-        ]
-        if near:
-            vectors = dict(zip(group, rows(index, chunks[group]), strict=True))
-            found += [(a, b) for a, b in near if float(vectors[a] @ vectors[b]) >= _SAME_WORDS]
-    return found
 
 
 def penalize_repeats(index: ChunkIndex, chunks: Chunks, scores: Signal, weights: RankingWeights) -> Signal:

@@ -501,8 +501,7 @@ def _rank(
     wanted = meant | wanted
     # Candidates without any of the words in path or name are skipped.
     headed = judged.headed
-    every_name = index.names(chunks)
-    names = list(compress(every_name, headed.tolist()))
+    names = list(compress(index.names(chunks), headed.tolist()))
     legs = judged.legs | {
         "symbol": weights.symbol * _spread(rank.symbol_signal(names, wanted, total), headed),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
@@ -517,7 +516,6 @@ def _rank(
     factors *= shown_factor(index, chunks, sought, carry) * facet_factor(index, chunks, sought, carry)
     factors *= folder_factor(index, chunks, sought.question.text, sought.earlier)
     factors *= rank.place_factor(index, chunks, sought.question, weights)
-    factors *= rank.bundle_factor(index, chunks, every_name, sought.question, weights)
     factors = np.maximum(factors, weights.phrase_factor * rank.reference_signal(chunks, gathered.phrases))
     scores = np.where(legs["pointed"] > 0, legs["pointed"] + scores / 10, scores * factors)
     scores = rank.penalize_repeats(index, chunks, scores, weights)

@@ -15,12 +15,12 @@ from rag.analysis import terms
 from rag.code.graph_files import MAX_FILES
 from rag.code.languages import TEMPLATE, kind_of_path, language_of_path
 from rag.code.name_resolution import COMMON
+from rag.code.roles import is_bundle
 from rag.code.use_search import MAX_POSSIBLE, RESOLVED, family
 from rag.identifiers import LIKE_CODE
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.lookup import LinesWithName, is_comment, limit_of_lines, lines_with
-from rag.retrieval.rank import is_bundle
 from rag.retrieval.shown_definition import label_at
 from rag.top_k import distinct
 from rag.types import AttributedUses, CodeDefinition, CodeUse, Hit, UseRole
@@ -120,13 +120,13 @@ def definitions_meant(index: ChunkIndex, name: str) -> list[CodeDefinition]:
     no others.
     """
     found = index.graph.definitions(name.strip().removesuffix("()"))
-    return preferred(index, found)
+    return preferred(found)
 
 
-def preferred(index: ChunkIndex, found: Sequence[CodeDefinition]) -> list[CodeDefinition]:
+def preferred(found: Sequence[CodeDefinition]) -> list[CodeDefinition]:
     """Return definitions of one name without those in bundles and tests, unless there are no others."""
     some = list(found[:_MAX_DEFINITIONS])
-    originals = [one for one in some if not is_bundle(index, one.path)] or some
+    originals = [one for one in some if not is_bundle(one.path)] or some
     return [one for one in originals if kind_of_path(one.path) != "test"] or originals
 
 
@@ -142,7 +142,7 @@ def uses_of_name(
     if index.chunks_of(path):
         return imports_of(index, path)
     if every := meant or index.graph.definitions(symbol) or index.graph.values(symbol):
-        return replace(_uses_of(index, meant or preferred(index, every), calls), definitions=len(every))
+        return replace(_uses_of(index, meant or preferred(every), calls), definitions=len(every))
     while not (held := lines_with(index, name)) and name.endswith(("?", "!")):
         name = name[:-1]  # of the sentence
     code, imports = (
@@ -212,7 +212,7 @@ def _uses_of(index: ChunkIndex, meant: Sequence[CodeDefinition], calls: bool) ->
         by_name = [use for use in _unread_as_code(index, target) if (use.path, use.line) not in known]
     if len(meant) > _MAX_TARGETS:
         limits.append(f"only {_MAX_TARGETS} definitions of the name were considered")
-    kept, notes = _without_bundles(index, found)
+    kept, notes = _without_bundles(found)
     names = {one.qualified_name for one in targets}
     return Uses(
         target.qualified_name if len(names) == 1 else target.name,
@@ -419,9 +419,9 @@ def _limits(index: ChunkIndex, name: str, every: AttributedUses) -> list[str]:
     return limits
 
 
-def _without_bundles(index: ChunkIndex, found: list[CodeUse]) -> tuple[list[CodeUse], list[str]]:
+def _without_bundles(found: list[CodeUse]) -> tuple[list[CodeUse], list[str]]:
     """Return the uses that are not in bundles, and a note on the others; all if every use is in one."""
-    bundles = {path for path in {use.path for use in found} if is_bundle(index, path)}
+    bundles = {path for path in {use.path for use in found} if is_bundle(path)}
     kept = [use for use in found if use.path not in bundles]
     if not kept or not bundles:
         return found, []

@@ -12,7 +12,6 @@ import pytest
 
 from rag.analysis import terms
 from rag.backends.faiss_index import FaissIndex
-from rag.backends.static_embedder import StaticEmbedder
 from rag.corpus.chunk import chunk
 from rag.database.store import Store
 from rag.database.update import Options, write_texts
@@ -203,23 +202,12 @@ def test_a_question_that_only_mentions_tests_does_not_ask_for_them(question, ask
     assert parse_question(question).asks & {"tests", "test_code"}
 
 
-def test_a_bundle_comes_after_the_sources_it_was_made_of(searcher):
-    words = "alpha beta gamma delta kappa sigma".split()
-    sources = {
-        f"lib/{word}.py": "\n\n".join(
-            f'def {word}_{verb}(value):\n    """{verb.title()} the {word} of a value."""\n'
-            f"    checked = {word}_table[value]\n    return checked.{verb}()\n"
-            for verb in ("open", "close", "measure")
-        )
-        for word in words
-    }
-    bundle = {"dist/all.py": "\n\n".join(sources.values())}
-    both = searcher(sources | bundle, StaticEmbedder())
-    found = search([both], "Where is the kappa of a value measured?").hits
-    assert [hit.path for hit in found if hit.symbol == "kappa_measure"] == ["lib/kappa.py", "dist/all.py"]
-    first, second = (hit.score for hit in found if hit.symbol == "kappa_measure")
-    assert second < 0.8 * first
-    assert search([both], "kappa_measure in dist/all.py").hits[0].path == "dist/all.py"
+@pytest.mark.parametrize("bundle", ["dist/all.js", "pot.min.js", "pot.bundle.js", "single_include/pot.h"])
+def test_a_bundle_comes_after_the_sources_it_was_made_of(searcher, bundle):
+    source = "function kappa_measure(value) {\n  return kappa_table[value].measure();\n}\n"
+    found = search([searcher({"lib/kappa.js": source, bundle: source})], "Where is kappa measured?").hits
+    assert [hit.path for hit in found] == ["lib/kappa.js", bundle]
+    assert found[1].score < 0.8 * found[0].score
 
 
 def test_the_path_of_a_file_is_looked_up_once_for_its_place(searcher, monkeypatch):

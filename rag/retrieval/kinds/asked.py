@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import filterfalse, islice
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
 
+from rag.code.roles import is_bundle
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.quoting import one_line
 from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.rank import chunk_at, is_bundle
+from rag.retrieval.rank import chunk_at
 from rag.retrieval.shown_definition import lines_of_hit, named_at
 from rag.top_k import distinct
 from rag.types import CodeFact, CodeFacts, Hit, Kind
@@ -137,8 +138,8 @@ class Asked:
         Bundles are left out where the code that they repeat is among the hits.
         """
         places: Iterable[Ranked] = {(one.hit.path, id(one.index)): one for one in self.best}.values()
-        if any(one.hit.kind == "code" and not _is_in_bundle(one) for one in places):
-            places = filterfalse(_is_in_bundle, places)
+        if any(one.hit.kind == "code" and not is_bundle(one.hit.path) for one in places):
+            places = (one for one in places if not is_bundle(one.hit.path))
         files = (self.file(one.index, one.hit.path) for one in islice(places, limit))
         return [file for file in files if file is not None]
 
@@ -176,10 +177,6 @@ class _HeldFact:
     hit: Hit
     index: ChunkIndex
     item: CodeFact
-
-
-def _is_in_bundle(one: Ranked) -> bool:
-    return is_bundle(one.index, one.hit.path)
 
 
 def named(text: str) -> str:

@@ -333,12 +333,12 @@ def _subjects(asked: Asked, relation: str) -> list[_Subject]:
             every = [] if name.isidentifier() else _defined(index, name, relation)
             ends = composed(name), re.split(r"\.|::|#", composed(name))[-1]
             if whole := [one for one in every if one.name in ends and not one.name.isidentifier()]:
-                chosen = _chosen(whole[:_MAX_CANDIDATES], text, positive, name, index)
+                chosen = _chosen(whole[:_MAX_CANDIDATES], text, positive, name)
                 return [_considered(asked, index, whole, chosen)]
     for name, is_sure in _names(positive):
         for index in asked.indexes:
             if every := _defined(index, name, relation, is_sure=is_sure):
-                chosen = _chosen(every[:_MAX_CANDIDATES], text, positive, name, index)
+                chosen = _chosen(every[:_MAX_CANDIDATES], text, positive, name)
                 if is_sure or len(chosen) <= _MAX_TARGETS:
                     return [_considered(asked, index, every, chosen)]
     is_it = asked.question.leans and asked.question.says_it and _says_no_other(asked.question.question)
@@ -391,9 +391,7 @@ def _names(text: str) -> Iterator[tuple[str, bool]]:
             yield word, False
 
 
-def _chosen(
-    found: Sequence[CodeDefinition], text: str, positive: str, name: str, index: ChunkIndex
-) -> list[CodeDefinition]:
+def _chosen(found: Sequence[CodeDefinition], text: str, positive: str, name: str) -> list[CodeDefinition]:
     """Return the definitions that the other words of the question fit best."""
     own = set(terms(name)) | _VERBS
     wanted = set(terms(positive)) - own
@@ -407,7 +405,7 @@ def _chosen(
         return len(around & wanted) - len(around & unwanted), int(shape)
 
     best = max(map(score, found))
-    return preferred(index, [one for one in found if score(one) == best])
+    return preferred([one for one in found if score(one) == best])
 
 
 def _at(asked: Asked, place: Subject, relation: str) -> _Subject | None:

@@ -47,7 +47,6 @@ _EXCEPTION = re.compile(
     r"(?<!\s)\s*(?:[\w$]{1,60}(?:\.|::)){0,9}[A-Z]\w{0,60}(?:Error|Exception|Warning|Failure): "
 )
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`((?:[^`\\]|\\.){8,400})`")
-_NEAR_NAME = re.compile(r"[\"']([^\W\d_][\w-]{1,30})[\"']")
 _PLACEHOLDER = re.compile(
     r"%[-+ #0]*[\d.*]*(?:\([\w.]+\))?[hlzL]*[a-zA-Z@]|#\{[^{}]*\}|\$\{[^{}]*\}|\{[^{}\s]*\}|\$\w+|\\[nrt]"
 )
@@ -133,10 +132,9 @@ def _fitting(asked: Asked, text: str) -> list[tuple[FileText, int]]:
                     continue  # a name of several words, such as that of an option
                 if is_whole and _is_all(parts, message, file.lines[number - 1]):
                     fit = _MAX_MESSAGE_WORDS + sum(map(len, parts))
-                # Of literals with the same words, "missing '['" and "missing ']'", the marks decide.
-                if fit > best or (at and fit == best and _is_nearer((file, number), at[0], text, parts)):
+                if fit > best:
                     best, at, written = fit, [(file, number)], parts
-                elif fit == best and parts == written and not _is_nearer(at[0], (file, number), text, parts):
+                elif fit == best and parts == written:
                     at.append((file, number))
     return at
 
@@ -240,32 +238,6 @@ def _is_all(parts: list[list[str]], message: list[str], line: str) -> bool:
         0 < values <= _VALUE_WORDS * len(parts)
         and _PLACEHOLDER.search(line) is not None
         and _fit(parts, message) > 0
-    )
-
-
-def _is_nearer(
-    one: tuple[FileText, int], other: tuple[FileText, int], text: str, parts: list[list[str]]
-) -> bool:
-    """Return whether a literal fits a text better than another with the same words: by its marks, or by the
-    name of its file or a literal near it, since `log("store", "no space")` may write "store: no space".
-    """
-    said = _lower(text)
-    before = said[: said.index(parts[0][0])] if parts and parts[0][0] in said else []
-
-    def fit(file: FileText, number: int) -> tuple[bool, bool]:
-        around = _NEAR_NAME.findall(" ".join(file.lines[max(number - 2, 0) : number])[:_MAX_LINE_CHARS])
-        names = [file.path.rpartition("/")[2].partition(".")[0], *around]
-        return _is_verbatim(file.lines[number - 1], text), any(name.lower() in before for name in names)
-
-    return fit(*one) > fit(*other)
-
-
-def _is_verbatim(line: str, text: str) -> bool:
-    """Return whether the fixed parts of a literal of a line are in a text, with their marks."""
-    literals = (next(filter(None, found)) for found in _LITERAL.findall(line[:_MAX_LINE_CHARS]))
-    return any(
-        all(_ESCAPED.sub(r"\1", part).strip() in text for part in _PLACEHOLDER.split(literal))
-        for literal in literals
     )
 
 

@@ -65,10 +65,6 @@ def commands(searcher_of, files):
             {"package.json": '{"packageManager": "npm; curl x | sh; npm@1", "scripts": {"dev": "x"}}\n'},
             {("run", "npm run dev"): "package.json:1"},
         ),
-        (
-            {"Cargo.toml": "[package]\n", ".github/workflows/ci.yml": "run: cargo test --all\n"},
-            {("test", "cargo test"): ".github/workflows/ci.yml:1"},
-        ),
     ],
 )
 def test_a_command_has_its_purpose_and_its_line(searcher_of, files, found):
@@ -118,41 +114,13 @@ def test_a_package_without_scripts_of_the_project_has_no_command(searcher_of, fi
 @pytest.mark.parametrize(
     ("files", "purpose", "first"),
     [
-        (
-            {"docs/develop.md": "```\nmake\n```\n", "Makefile": "help:\n\techo\n\nbuild:\n\tgo build\n"},
-            "build",
-            "make build",
-        ),
         ({"DEVELOP.md": "```\njust build sloc\n```\n", "justfile": "build:\n  cc\n"}, "build", "just build"),
         ({"DEVELOP.md": "Run `./bin/build`.\n", "Cargo.toml": "[package]\n"}, "build", "cargo build"),
-        ({"DEVELOP.md": "Run `cargo run`, or `cargo run -- run`.\n"}, "run", "cargo run -- run"),
-        ({"DEVELOP.md": "Run `cargo run`, or `cargo run -- --quiet`.\n"}, "run", "cargo run"),
     ],
 )
-def test_a_whole_command_comes_before_one_that_lacks_a_word(searcher_of, files, purpose, first):
+def test_a_command_that_can_run_here_comes_first(searcher_of, files, purpose, first):
     found = [one.text for one in project_commands(searcher_of(files).index) if one.purpose == purpose]
     assert found[0] == first and len(found) == 2
-
-
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        (
-            {"README.md": "Go to `ui` and run `npm run dev`.\n", "ui/package.json": "{}"},
-            {"cd ui && npm run dev": "run"},
-        ),
-        (
-            {"README.md": "Run `npm run dev`.\n", "package.json": "{}", "ui/package.json": "{}"},
-            {"npm run dev": "run"},
-        ),
-        (
-            {"README.md": "Run `npm run dev`.\n", "a/package.json": "{}", "b/package.json": "{}"},
-            {"npm run dev": "run"},
-        ),
-    ],
-)
-def test_a_command_begins_in_the_only_folder_that_it_can_run_in(searcher_of, files, said):
-    assert {one.text: one.purpose for one in project_commands(searcher_of(files).index)} == said
 
 
 def test_what_removes_a_build_does_not_build(searcher_of):

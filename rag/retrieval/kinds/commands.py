@@ -7,7 +7,7 @@ decided by its program and its words; of several for one purpose the one without
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -113,7 +113,6 @@ _PROSE = frozenset("a an and are for into is it of that the this to use was with
 _MANAGERS = ("npm", "pnpm", "yarn", "bun")
 _MAX_SCRIPTS = 500
 _KEY = re.compile(r'\s*+"([^"]*+)"')
-_SUBCOMMAND = re.compile(r" -- \w")
 _SCRIPT = re.compile(r"^(?:\./|bin/|scripts?/)[\w./-]*+(?<=\w)$")
 _BEFORE = re.compile(r"^(?:sudo$|env$|\w++=)")
 
@@ -216,8 +215,7 @@ def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
     programs = sum(path.endswith("src/main.rs") and not is_carried(path) for path in every)
     for rank, path in paths:
         text = index.file_text(path)
-        for number, read in enumerate(_read(path, text[0], own) if text else ()):
-            one = _in_its_folder(read, [path for _, path in paths])
+        for number, one in enumerate(_read(path, text[0], own) if text else ()):
             if one.by_convention and one.purpose == "run" and programs != 1:
                 continue
             is_for_users = one.purpose in ("install", "run") and path.lower().startswith("readme")
@@ -228,44 +226,11 @@ def project_commands(index: ChunkIndex) -> list[ProjectCommand]:
                 is_other |= bool(_SCRIPT.match(program)) and program.removeprefix("./") not in every
                 details = _details(one.text) + 2 * is_other
                 ranked.append(((details, -1 if is_for_users else rank, number), one))
-    incomplete = _incomplete([one for _, one in ranked])
-    ranked.sort(key=lambda each: (PURPOSES.index(each[1].purpose), each[1] in incomplete, each[0]))
+    ranked.sort(key=lambda each: (PURPOSES.index(each[1].purpose), each[0]))
     found: dict[tuple[str, str], ProjectCommand] = {}
     for _, one in ranked:
         found.setdefault((one.purpose, one.text), one)
-    return [_written_at(one, found.values()) if one.by_convention else one for one in found.values()]
-
-
-def _in_its_folder(one: ProjectCommand, paths: Sequence[str]) -> ProjectCommand:
-    """Return a command with the folder that it needs: the only one with the file that its program reads, if
-    the root has none.
-    """
-    needed = _NEEDED.get(one.text.split()[0], ())
-    folders = [
-        folder for folder, _, name in (path.rpartition("/") for path in paths) if name.lower() in needed
-    ]
-    is_elsewhere = len(folders) == 1 and folders[0] and _NAME.fullmatch(folders[0])
-    return replace(one, text=f"cd {folders[0]} && {one.text}") if is_elsewhere else one
-
-
-def _incomplete(commands: Sequence[ProjectCommand]) -> set[ProjectCommand]:
-    """Return the commands that lack a word which others have: the target of `make`, that may print a help
-    without it, and the subcommand of a program that is run in the same file.
-    """
-    builds = any(one.text == "make build" for one in commands)
-    whole = {(one.path, one.text.partition(" -- ")[0]) for one in commands if _SUBCOMMAND.search(one.text)}
-    return {
-        one
-        for one in commands
-        if (builds and one.text == "make") or (one.purpose == "run" and (one.path, one.text) in whole)
-    }
-
-
-def _written_at(one: ProjectCommand, others: Iterable[ProjectCommand]) -> ProjectCommand:
-    """Return a command at the line that has it, perhaps with more words; as it is if none has it."""
-    lines = (each for each in others if not each.by_convention and f" {one.text} " in f" {each.text} ")
-    place = next(lines, one)
-    return replace(one, path=place.path, line=place.line)
+    return list(found.values())
 
 
 def _paths(index: ChunkIndex) -> Iterator[tuple[int, str]]:

@@ -85,18 +85,6 @@ _ASKS = {
     "example": re.compile(r"\b(examples?|samples?|demos?|benchmarks?)\b", re.I),
 }
 
-_USES_IT = re.compile(
-    r"^\W*(?:(?:and|but|so|then|ok)\W+)?"
-    r"(?:(?:who|what|which)\b(?!\s+(?:is|are|was|were|do|does|did|about|if|happens|option|setting|flag)\b)"
-    r"[^?.]{0,60}?\s(?:asks?|gives?|hands?|looks?|makes?|needs?|puts?|reads?|runs?|sets?|starts?|takes?|wants?"
-    r"|writes?)(?:\s(?:at|for|on|to))?\s(?:it|that|this|them|those)"
-    r"|when\s(?:is|are|does|do|did|was)\s(?:it|that|this|they)\s(?:get\s|ever\s){0,2}"
-    r"(?:used|called|run|triggered|happen))"
-    r"(?:\s(?:off|over|up|at all|anywhere|there|in|on)){0,2}\W*$",
-    re.I,
-)
-"""A question whose object is "it": who needs it, what sets it off, when is it run."""
-
 _GOES_ON = re.compile(
     r"\s*(and|but|so|then|or|also|what about|how about|what if|why not|same for|ok|okay|now)\b", re.I
 )
@@ -147,7 +135,7 @@ _MAX_PLACES = 20
 _MAX_SPELLED_CHARS = 400
 """A longer text is searched for names only so far."""
 _SHORT_CHARS = 160
-"""A longer text is not only "who needs it?"."""
+"""A longer text names no lines to show."""
 _KEPT_CHARS = 500
 """What is parsed of a longer text takes up to a megabyte."""
 _FRAGMENT_WORDS = 3
@@ -201,8 +189,6 @@ def _parse(text: str) -> ParsedQuestion:
     places += [(path, first) for path, first, _ in lines if path]
     paths = tuple(dict.fromkeys(_PATH.findall(text)))
     asks = frozenset(ask for ask, pattern in _ASKS.items() if pattern.search(text))
-    if len(text) <= _SHORT_CHARS and _USES_IT.match(text):
-        asks |= {"callers"}
     said = without_log_prefixes(text)
     refers = bool(_REFERS.search(_OF_ITSELF.sub(r"\1", without_quotations(text))))
     return ParsedQuestion(

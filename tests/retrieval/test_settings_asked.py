@@ -107,22 +107,6 @@ def test_a_name_in_a_message_is_not_read_but_one_in_a_template_is(searchers: lis
     }
 
 
-def test_a_set_of_names_that_is_written_as_a_map_gives_no_values() -> None:
-    names = [
-        "known = {",
-        "    'retry': true,",
-        "    'wait': true,",
-        "    'json': true,",
-        "    'hooks': true,",
-        "}",
-    ]
-    assert value_at(names, 3, len("    'wait"), is_code=True) == ("", False)
-    for row, line in ((1, "    'retry': 2,"), (4, "    'hooks': null,"), (0, "known = [")):
-        settings = [*names[:row], line, *names[row + 1 :]]
-        assert value_at(settings, 3, len("    'wait"), is_code=True) == ("true", False)
-    assert value_at(names, 3, len("    'wait"), is_code=False) == ("true", False), "switches that are all on"
-
-
 @pytest.mark.parametrize(
     ("lines", "name", "value"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import takewhile
 
 _MAX_VALUE_CHARS, _MAX_VALUE_LINES, _NEXT_LINES, _MAX_ABOVE, _MAX_LINE_CHARS = 80, 6, 5, 12, 500
 _LITERAL = (
@@ -30,9 +29,6 @@ _DEFAULT = re.compile(
 _COMMENT = re.compile(r"(?<=\s)(?:#|//|--)\s(?s:.*)")
 _ABOVE = re.compile(r"\s*(?:#|@|//|/?\*)")
 """The beginning of an attribute, an annotation or a comment, which belongs to the line below."""
-_MEMBER = re.compile(r"\s*+[\"']?[\w.-]++[\"']?\s*+(?::|=>)\s*+([Tt]rue|1|null|None|nil),?\s*+\Z")
-"""A name in a set that is written as a map: each has the same value, which says only that it is there."""
-_MIN_MEMBERS, _MAX_MEMBERS = 4, 60
 _HOLE = re.compile(r"\$\{|\{\{|%\(|\$\w")
 
 
@@ -55,22 +51,7 @@ def value_at(lines: Sequence[str], number: int, end: int, *, is_code: bool) -> t
     if len(value) > _MAX_VALUE_CHARS or value in (">", ">-", "|", "|-"):
         return "", False
     is_type = is_code and assigned[1] == ":" and not is_literal(value)
-    return ("" if is_type or (is_code and _is_member(lines, number)) else _closed(value)), False
-
-
-def _is_member(lines: Sequence[str], number: int) -> bool:
-    """Return whether a line is a name in a set: a map whose other lines, up to its brackets, are alike."""
-    if not (member := _MEMBER.match(lines[number - 1])):
-        return False
-    first, last = max(number - 1 - _MAX_MEMBERS, 0), number + _MAX_MEMBERS
-    count = 1
-    for following, bracket in ((lines[first : number - 1][::-1], "{"), (lines[number:last], "}")):
-        others = (_MEMBER.match(line[:_MAX_LINE_CHARS]) for line in following)
-        here = sum(1 for _ in takewhile(lambda other: other and other[1] == member[1], others))
-        if here == len(following) or bracket not in following[here]:
-            return False
-        count += here
-    return count >= _MIN_MEMBERS
+    return ("" if is_type else _closed(value)), False
 
 
 def is_literal(value: str) -> bool:

@@ -8,7 +8,7 @@ read. A message with a number or a path in it has runs before and after it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import chain
 
@@ -27,8 +27,9 @@ _MAX_RUNS = 64
 _MAX_CHUNKS_PER_RUN = 8
 _MAX_READ = 48
 _MAX_PHRASES = 8
+_MAX_NAMES = 64
 """Limits: words of the question, runs that are looked up, chunks read for a run and in all, phrases in
-quotation marks."""
+quotation marks, names."""
 
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{3,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{3,400})['’](?!\w)")
 _OTHER_SPELLING = 0.9
@@ -36,6 +37,8 @@ SOUGHT, _SOUGHT_WORDS = 3.0, 3
 """The share of what is asked for by itself: it comes first, whatever else fits."""
 _MAX_READ_FOR_PHRASE = 256
 """How many chunks with the words of a phrase in quotation marks are read."""
+_NAME_SHARE = 0.8
+"""What a rare name counts, compared with a phrase."""
 _MAX_BEST = 5
 """How many of the best chunks by words are read."""
 _ENOUGH_RUNS = 6
@@ -85,6 +88,13 @@ def phrase_chunks(index: ChunkIndex, text: str, best: Sequence[int] = ()) -> dic
     for chunk, count in _holding(index, runs, text, best[:_MAX_BEST]):
         found[chunk] = max(found.get(chunk, 0.0), min(count / min(len(runs), _ENOUGH_RUNS), 1.0))
     return found
+
+
+def name_chunks(index: ChunkIndex, names: Iterable[str]) -> dict[int, float]:
+    """Return the chunks that hold a name which few chunks hold, such as a key (`F9`) or a code (`E203`)."""
+    whole = sorted({term for name in names for term in terms(name)[-1:]})[:_MAX_NAMES]
+    few = [found for term in whole if len(found := index.postings(term).chunks) <= _MAX_CHUNKS_PER_RUN]
+    return {chunk: _NAME_SHARE for found in few for chunk in found.tolist()}
 
 
 def _runs(text: str) -> list[Run]:

@@ -25,7 +25,7 @@ from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
 from rag.retrieval.kinds.recognition import is_answered_by_rules, is_pasted, kinds_of, relation_of
 from rag.retrieval.kinds.rules import find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
-from rag.retrieval.literal import SOUGHT, phrase_chunks
+from rag.retrieval.literal import SOUGHT, name_chunks, phrase_chunks
 from rag.retrieval.mentions import project_question, referenced
 from rag.retrieval.named_folders import folder_factor
 from rag.retrieval.own_subject import names_its_subject
@@ -426,10 +426,13 @@ def _gather(
     if takes_bags(searcher.embedder) and not lexical:
         # No word of the question occurs: neighbours in such an embedding are chance.
         query = np.zeros_like(query)
-    mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
+    defining = {name: index.defining(last_part(name)) for name in sought.question.names}
+    mentioned = [chunk for found in defining.values() for chunk in found]
     pointed, asked_lines = referenced(index, sought.question, about)
     mentioned += pointed
-    phrases = phrase_chunks(index, sought.question.text, first)
+    unknown = {name for name, found in defining.items() if not len(found)} - {*sought.question.paths}
+    phrases, by_name = phrase_chunks(index, sought.question.text, first), name_chunks(index, unknown)
+    phrases |= {chunk: max(value, phrases.get(chunk, 0.0)) for chunk, value in by_name.items()}
     phrases |= {chunk: SOUGHT * value for chunk, value in defined.items()}
     phrases |= dict.fromkeys(url_path_chunks(index, sought.question.text), SOUGHT)
     mentioned += phrases

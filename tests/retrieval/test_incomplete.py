@@ -73,7 +73,6 @@ NAMES = {f"{folder}/kiln.py": "A = 1\nB = 2\nC = 3\n" for folder in ("bake", "gl
         ("asked.Asked.file", "Who calls heat_kiln?", CALLS),
         ("uses.MAX_FILES", "Who calls heat_kiln?", CALLS),
         ("uses.MAX_POSSIBLE", "Who calls open_door?", UNKNOWN),
-        ("tested._MAX_FILES", "Which tests cover heat_kiln?", CALLS),
         ("callers._MAX_TARGETS", "Who calls open_door?", DOORS),
         ("callers._MAX_CANDIDATES", "Who calls open_door?", DOORS),
         ("lookup._MAX_CHUNKS_READ", "Who uses heat_kiln?", TASKS),

@@ -222,11 +222,13 @@ def test_a_string_on_many_lines_is_counted_with_the_way_to_list_them(
     bare = name.strip('"')
     files = {f"depot/a{n}.py": f"def a{n}(row):\n    row[{bare!r}]\n" for n in range(30)}
     repository = opened(engine, tmp_path, files | {"few.py": "x = {'other_id': 1}\n"})
-    found = explored(engine, repository, f"If I rename {name}, which places are affected?")
+    found = explored(engine, repository, f"How does a row get its {name}?")
     count = "30 matches on 30 lines of 30 files"
     assert f"`{bare}`: {count}; an exact search lists all." in found.text.splitlines()[:2]
-    few = explored(engine, repository, 'Who is affected if I rename "other_id"?')
-    assert "an exact search" not in few.text
+    few = explored(engine, repository, 'How does a row get its "other_id"?')
+    listed = explored(engine, repository, f"If I rename {name}, which places are affected?")
+    assert "used in 30 places" in listed.text
+    assert "an exact search" not in few.text + listed.text
 
 
 def test_subclasses_are_places_and_not_called_callers(engine: Engine, tmp_path: Path) -> None:

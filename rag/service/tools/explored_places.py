@@ -181,16 +181,20 @@ class _Part:
 
     def _counted_lines(self) -> Iterator[str]:
         """Yield how many lines have the strings of a question, and its names that are no definitions, if that
-        is more than a few: not all of them are places."""
+        is more than a few: not all of them are places. A name whose lines are all facts is not counted."""
         store = self.repository.store
         undefined = [name for name in self.names if not store.graph.definitions(name)]
         for text in [*self.literals, *undefined][:_MAX_COUNTED]:
             if len(text) <= MAX_PATTERN_CHARS:
                 found = find_text([store], text, k=1, max_seconds=_COUNT_SECONDS).matches
-                if found.lines > _FEW_MATCHES:
+                if found.lines > _FEW_MATCHES and not self._lists(text, found.lines):
                     note = replace(found, more=0, complete=True).note
                     least = "" if found.complete else "at least "
                     yield f"`{one_line(text)}`: {least}{note}; an exact search lists all."
+
+    def _lists(self, text: str, lines: int) -> bool:
+        """Whether the facts are all lines that have a text."""
+        return self.facts is not None and self.facts.subject == text and self.facts.count >= lines
 
     def _names_callers(self) -> bool:
         """Return whether the facts are many uses of a definition that is shown, and are named below it."""

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from rag.corpus import SECRET_RULES_VERSION
-from rag.corpus.secrets import find_secret, without_secrets
+from rag.corpus.secrets import _rules, find_secret, without_secrets
 from rag.resources import shipped
 
 UPPER, LOWER, DIGITS = string.ascii_uppercase, string.ascii_lowercase, string.digits
@@ -106,6 +106,7 @@ def test_recall_of_generated_tokens(kind: str) -> None:
 
 def test_there_are_enough_kinds() -> None:
     assert len(FORMATS) >= 40
+    assert len(_rules().rules) >= 150
 
 
 def test_rules_are_those_of_the_version() -> None:
